@@ -1,0 +1,2 @@
+//! Settings.
+pub mod client_config;

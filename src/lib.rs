@@ -1,0 +1,20 @@
+//! libdfs: a native HDFS client.
+//!
+//! The core is synchronous and driven by the caller's thread. Layers, from the bottom: `error`,
+//! `time`, `log`, `sys`, `buf`, `checksum`; `proto`, `wire`, `conf`; `net`, `keeper`;
+//! `ipc`; `namenode`, `datanode`; `read`, `write`; `client`; `capi`. A module imports
+//! lower layers only (a test checks it). ARCHITECTURE.md has the threads and the lock order.
+#![deny(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+
+#[cfg(all(feature = "capi", panic = "abort"))]
+compile_error!("the C boundary turns panics into statuses, so it needs panic = \"unwind\"");
+
+pub mod checksum;
+pub mod conf;
+pub mod error;
+pub mod log;
+pub mod proto;
+pub mod sys;
+pub mod time;
