@@ -11,10 +11,14 @@
 #[cfg(all(feature = "capi", panic = "abort"))]
 compile_error!("the C boundary turns panics into statuses, so it needs panic = \"unwind\"");
 
+pub mod buf;
 pub mod checksum;
 pub mod conf;
+pub mod datanode;
 pub mod error;
 pub mod log;
+pub mod net;
 pub mod proto;
 pub mod sys;
 pub mod time;
+pub mod wire;

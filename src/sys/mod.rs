@@ -3,5 +3,6 @@
 #![allow(unsafe_code, reason = "the wrappers over libc live here")]
 
 pub mod fork;
+pub mod socket;
 pub mod thread;
 pub mod user;

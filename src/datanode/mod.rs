@@ -1,0 +1,3 @@
+//! Connections to DataNodes.
+
+pub mod peer;

@@ -1,0 +1,3 @@
+//! Names, connections, and what their failures are called.
+
+pub mod tcp;
