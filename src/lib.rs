@@ -16,6 +16,7 @@ pub mod checksum;
 pub mod conf;
 pub mod datanode;
 pub mod error;
+pub mod ipc;
 pub mod keeper;
 pub mod log;
 pub mod namenode;

@@ -115,7 +115,8 @@ pub fn shutdown() {
 // Hadoop 3.4 DFSClient: DFSClient_<task>_<random>_<thread>; only the uniqueness matters.
 fn client_name() -> Result<String> {
     let mut bytes = [0; 4];
-    crate::sys::random::fill(&mut bytes)?;
+    crate::sys::random::fill(&mut bytes)
+        .map_err(|e| Error::new(Status::Io, format!("no random numbers: {e}")))?;
     let number = i32::from_ne_bytes(bytes);
     Ok(format!("DFSClient_NONMAPREDUCE_{number}_{}", crate::sys::thread::id()))
 }
