@@ -53,6 +53,10 @@ pub struct CreateOptions {
     pub drop_behind: Option<bool>,
     /// Preferred DataNodes, `ip:port`.
     pub favored_nodes: Vec<String>,
+    /// Any pipeline fault breaks the file at once.
+    pub fail_fast: bool,
+    /// A flush fails when fewer DataNodes than this are in the pipeline; 0 = no floor.
+    pub min_replicas: u32,
 }
 
 /// Counters of a file system's write side and pool, for `dfs_stats`.
@@ -316,6 +320,8 @@ impl FileSystem {
             drop_behind: options.drop_behind.or(config.drop_behind_writes),
             add_block_flags: flags,
             favored_nodes: options.favored_nodes.clone(),
+            fail_fast: options.fail_fast,
+            min_replicas: options.min_replicas,
         }
     }
 
