@@ -18,6 +18,7 @@ pub mod datanode;
 pub mod error;
 pub mod ipc;
 pub mod log;
+pub mod namenode;
 pub mod net;
 pub mod proto;
 pub mod sys;
