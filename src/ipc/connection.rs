@@ -129,14 +129,7 @@ impl Connection {
     ///
     /// # Errors
     /// The cause says how far the call came; the error names the server.
-    pub fn call(
-        &self,
-        id: i32,
-        frame: &[u8],
-        what: &str,
-        deadline: Deadline,
-        rpc_limit: Deadline,
-    ) -> Outcome {
+    pub fn call(&self, id: i32, frame: &[u8], deadline: Deadline, rpc_limit: Deadline) -> Outcome {
         let waiter = Arc::new(Waiter::default());
         let begun = now();
         {
@@ -155,18 +148,17 @@ impl Connection {
             state.used = begun;
         }
         let limit = deadline.min(rpc_limit);
-        if let Err(failed) = self.send(frame, what, limit) {
+        if let Err(failed) = self.send(frame, limit) {
             self.state.lock().calls.forget(id);
             return Err(failed);
         }
-        self.wait(id, &waiter, limit).unwrap_or_else(|| Err(self.timed_out(what, begun, deadline)))
+        self.wait(id, &waiter, limit).unwrap_or_else(|| Err(self.timed_out(begun, deadline)))
     }
 
-    fn timed_out(&self, what: &str, begun: Instant, deadline: Deadline) -> Failed {
+    fn timed_out(&self, begun: Instant, deadline: Deadline) -> Failed {
         let mut state = self.state.lock();
         let waited_ms = now().saturating_duration_since(begun).as_millis();
-        let message =
-            format!("{what}: no answer from server {} within {waited_ms} ms", self.server);
+        let message = format!("no answer from server {} within {waited_ms} ms", self.server);
         let error = Error::new(Status::TimedOut, message).with_server(&self.server);
         if deadline.passed() {
             return Failed::new(Cause::Final, error);
@@ -328,14 +320,14 @@ impl Connection {
 
     /// Sends one frame. Blocks while the socket is full, up to `limit`; what is left of a frame
     /// that was begun then goes out before the next one, so the connection stays sound.
-    fn send(&self, frame: &[u8], what: &str, limit: Deadline) -> Result<(), Failed> {
+    fn send(&self, frame: &[u8], limit: Deadline) -> Result<(), Failed> {
         let stall = Deadline::after_ms(SEND_STALL_MAX_MS);
         let limit = limit.min(stall);
         let locked = match limit.instant() {
             Some(at) => self.out.try_lock_until(at),
             None => Some(self.out.lock()),
         };
-        let Some(mut out) = locked else { return Err(self.takes_nothing(what)) };
+        let Some(mut out) = locked else { return Err(self.takes_nothing()) };
         let before = out.pending.len();
         let mut done = 0;
         while done < before + frame.len() {
@@ -358,7 +350,7 @@ impl Connection {
                 } else {
                     out.pending.drain(..done);
                 }
-                return Err(self.takes_nothing(what));
+                return Err(self.takes_nothing());
             }
             let error =
                 tcp::io_error(&e, "sending to", &self.server).with_status(Status::ConnectionLost);
@@ -371,8 +363,8 @@ impl Connection {
         Ok(())
     }
 
-    fn takes_nothing(&self, what: &str) -> Failed {
-        let message = format!("{what}: server {} took no request in time", self.server);
+    fn takes_nothing(&self) -> Failed {
+        let message = format!("server {} took no request in time", self.server);
         Failed::new(Cause::Silent, Error::new(Status::TimedOut, message).with_server(&self.server))
     }
 
@@ -388,7 +380,7 @@ impl Connection {
             return Ok(());
         }
         let ping = rpc_frame::encode_ping(&self.params.client_id);
-        match self.send(&ping, "ping", Deadline::after_ms(1)) {
+        match self.send(&ping, Deadline::after_ms(1)) {
             // A full socket is no news: bytes of ours are under way already.
             Err(failed) if failed.cause == Cause::Silent => Ok(()),
             other => other,

@@ -168,7 +168,7 @@ impl Proxy {
             let failed = match self.attempt(node, id, retry_count, method, &request, deadline) {
                 Ok(bytes) => {
                     return rpc_frame::decode_message(&bytes)
-                        .map_err(|e| e.context(method.name).with_server(node.server()));
+                        .map_err(|e| e.with_server(node.server()));
                 }
                 Err(failed) => failed,
             };
@@ -210,12 +210,12 @@ impl Proxy {
         let Params { client_id, protocol, .. } = &*self.params;
         let frame =
             rpc_frame::encode_call(id, retry_count, client_id, protocol, method.name, request)
-                .map_err(|e| Failed::new(Cause::Final, e.context(method.name)))?;
+                .map_err(|e| Failed::new(Cause::Final, e))?;
         let mut dead = 0;
         loop {
             let connection = node.connection(deadline)?;
             let rpc_limit = Deadline::after_ms(self.rpc_timeout_ms);
-            match connection.call(id, &frame, method.name, deadline, rpc_limit) {
+            match connection.call(id, &frame, deadline, rpc_limit) {
                 // The connection died before it took a byte of ours: that is not an attempt.
                 Err(failed) if failed.cause == Cause::Unsent && dead < DEAD_CONNECTIONS_MAX => {
                     dead += 1;
@@ -336,8 +336,8 @@ pub fn call_once<R: Message + Default>(
     let call = || {
         let connection = endpoint.connection(deadline)?;
         let rpc_limit = Deadline::after_ms(config.ipc_rpc_timeout_ms);
-        connection.call(0, &frame, method.name, deadline, rpc_limit)
+        connection.call(0, &frame, deadline, rpc_limit)
     };
     let bytes = call().map_err(|failed| failed.error)?;
-    rpc_frame::decode_message(&bytes).map_err(|e| e.context(method.name).with_server(server))
+    rpc_frame::decode_message(&bytes).map_err(|e| e.with_server(server))
 }

@@ -231,7 +231,7 @@ fn an_answer_that_does_not_decode_is_the_servers_fault() {
             peer.send(&answer);
         }
     });
-    let e = fails(echo(&plain(&server), 1), Status::Protocol, "getPreferredBlockSize");
+    let e = fails(echo(&plain(&server), 1), Status::Protocol, "does not decode");
     assert_eq!(e.server(), Some(&*server.addr));
 }
 
