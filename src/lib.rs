@@ -19,6 +19,7 @@ pub mod error;
 pub mod log;
 pub mod net;
 pub mod proto;
+pub mod read;
 pub mod sys;
 pub mod time;
 pub mod wire;

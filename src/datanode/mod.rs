@@ -1,3 +1,4 @@
 //! Connections to DataNodes.
 
 pub mod peer;
+pub mod peer_cache;
