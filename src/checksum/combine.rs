@@ -4,8 +4,7 @@
 pub(super) struct Polynomial {
     /// Reflected polynomial without its leading term.
     reflected: u32,
-    /// Entry k is x^(2^k) mod P, reflected. The order of x divides 2^32 - 1 for both polynomials'
-    /// purposes here only up to repetition, so all 67 powers a 64-bit byte count can need are kept.
+    /// Entry k is x^(2^k) mod P, reflected; 67 entries, as a 64-bit count of bytes has 67 bits.
     powers: [u32; 67],
 }
 

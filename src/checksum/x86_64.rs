@@ -20,27 +20,35 @@ pub(super) fn available() -> bool {
 pub(super) fn for_each_crc32c(
     chunk_len: usize,
     data: &[u8],
-    mut each: impl FnMut(u32) -> bool,
+    each: impl FnMut(u32) -> bool,
 ) -> bool {
-    debug_assert!(available());
-    let group_len = chunk_len.saturating_mul(LANES);
-    let mut groups = data.chunks_exact(group_len);
+    assert!(available());
+    // SAFETY: the CPU has SSE 4.2, as just asserted.
+    unsafe { for_each_group(chunk_len, data, each) }
+}
+
+/// The loop of [`for_each_crc32c`], compiled as one function with the lanes.
+///
+/// # Safety
+/// The CPU has SSE 4.2.
+#[target_feature(enable = "sse4.2")]
+fn for_each_group(chunk_len: usize, data: &[u8], mut each: impl FnMut(u32) -> bool) -> bool {
+    let mut groups = data.chunks_exact(chunk_len.saturating_mul(LANES));
     for group in groups.by_ref() {
         let (a, rest) = group.split_at(chunk_len);
         let (b, c) = rest.split_at(chunk_len);
-        // SAFETY: the caller found SSE 4.2 with `available`.
-        let sums = unsafe { crc32c_lanes([a, b, c]) };
-        if !sums.into_iter().all(&mut each) {
+        let [a, b, c] = crc32c_lanes(a, b, c);
+        if !(each(a) && each(b) && each(c)) {
             return false;
         }
     }
     let mut rest = groups.remainder();
     if rest.len() >= chunk_len.saturating_mul(2) {
-        let (pair, tail) = rest.split_at(chunk_len * 2);
-        let (a, b) = pair.split_at(chunk_len);
-        // SAFETY: the caller found SSE 4.2 with `available`.
-        let sums = unsafe { crc32c_lanes([a, b]) };
-        if !sums.into_iter().all(&mut each) {
+        let (a, after) = rest.split_at(chunk_len);
+        let (b, tail) = after.split_at(chunk_len);
+        // Two chains take as long as three, so the third lane may repeat one.
+        let [a, b, _] = crc32c_lanes(a, b, b);
+        if !(each(a) && each(b)) {
             return false;
         }
         rest = tail;
@@ -48,29 +56,45 @@ pub(super) fn for_each_crc32c(
     rest.chunks(chunk_len).all(|chunk| each(crc32c::crc32c(chunk)))
 }
 
-/// CRC-32C of `N` slices of one length. The slices are read within their own bounds whatever the
-/// lengths; unequal ones would only give sums of their common prefix.
+/// CRC-32C of three slices of one length.
 ///
 /// # Safety
 /// The CPU has SSE 4.2.
 #[target_feature(enable = "sse4.2")]
-fn crc32c_lanes<const N: usize>(chunks: [&[u8]; N]) -> [u32; N] {
-    debug_assert!(chunks.iter().all(|c| c.len() == chunks[0].len()));
-    let parts = chunks.map(|chunk| chunk.as_chunks::<8>());
-    let words = parts.iter().map(|(words, _)| words.len()).min().unwrap_or(0);
-    // Slices of one known length let the loop below run without bounds checks.
-    let heads = parts.map(|(words_of_lane, _)| &words_of_lane[..words]);
-    let mut crcs = [u64::from(u32::MAX); N];
-    for i in 0..words {
-        for (crc, head) in crcs.iter_mut().zip(&heads) {
-            *crc = _mm_crc32_u64(*crc, u64::from_le_bytes(head[i]));
-        }
+#[inline]
+fn crc32c_lanes(a: &[u8], b: &[u8], c: &[u8]) -> [u32; LANES] {
+    debug_assert!(a.len() == b.len() && b.len() == c.len());
+    let mut crcs = [u64::from(u32::MAX); LANES];
+    // Zipped arrays of fixed size: no bounds check is left in the loop, and it is unrolled.
+    let (a_blocks, a_rest) = a.as_chunks::<64>();
+    let (b_blocks, b_rest) = b.as_chunks::<64>();
+    let (c_blocks, c_rest) = c.as_chunks::<64>();
+    for ((a, b), c) in a_blocks.iter().zip(b_blocks).zip(c_blocks) {
+        crcs = crc32c_words(crcs, a, b, c);
     }
+    crcs = crc32c_words(crcs, a_rest, b_rest, c_rest);
     let mut sums = crcs.map(|crc| crc as u32);
-    for (sum, (_, tail)) in sums.iter_mut().zip(&parts) {
-        for byte in *tail {
+    for (sum, rest) in sums.iter_mut().zip([a_rest, b_rest, c_rest]) {
+        for byte in rest.as_chunks::<8>().1 {
             *sum = _mm_crc32_u8(*sum, *byte);
         }
     }
     sums.map(|sum| !sum)
+}
+
+/// Continues three raw (not inverted) values over the whole 8-byte words of three slices.
+///
+/// # Safety
+/// The CPU has SSE 4.2.
+#[target_feature(enable = "sse4.2")]
+#[inline]
+fn crc32c_words(crcs: [u64; LANES], a: &[u8], b: &[u8], c: &[u8]) -> [u64; LANES] {
+    let [mut crc_a, mut crc_b, mut crc_c] = crcs;
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).zip(c.as_chunks::<8>().0);
+    for ((a, b), c) in words {
+        crc_a = _mm_crc32_u64(crc_a, u64::from_le_bytes(*a));
+        crc_b = _mm_crc32_u64(crc_b, u64::from_le_bytes(*b));
+        crc_c = _mm_crc32_u64(crc_c, u64::from_le_bytes(*c));
+    }
+    [crc_a, crc_b, crc_c]
 }

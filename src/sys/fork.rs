@@ -28,3 +28,56 @@ fn install() {
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }
+
+/// A value that exists once per process: a forked child gets a fresh one, since the parent's may
+/// be locked by a thread that the child does not have. The parent's copy is leaked in the child.
+pub struct PerProcess<T> {
+    slot: std::sync::atomic::AtomicPtr<(u32, T)>,
+}
+
+impl<T> PerProcess<T> {
+    /// An empty slot, for a `static`.
+    #[must_use]
+    pub const fn new() -> PerProcess<T> {
+        PerProcess { slot: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// The value of this process, made by `make` on first use.
+    pub fn get(&self, make: impl FnOnce() -> T) -> &T {
+        let generation = generation();
+        let mut current = self.slot.load(Ordering::Acquire);
+        // SAFETY: a non-null pointer came from Box::into_raw below and is never freed.
+        if let Some((born, value)) = unsafe { current.as_ref() }
+            && *born == generation
+        {
+            return value;
+        }
+        let fresh = Box::into_raw(Box::new((generation, make())));
+        loop {
+            match self.slot.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    // SAFETY: just made; never freed from here on.
+                    let (_, value) = unsafe { &*fresh };
+                    return value;
+                }
+                Err(other) => {
+                    // SAFETY: as for the first load.
+                    if let Some((born, value)) = unsafe { other.as_ref() }
+                        && *born == generation
+                    {
+                        // SAFETY: `fresh` was never published, so we still own it.
+                        drop(unsafe { Box::from_raw(fresh) });
+                        return value;
+                    }
+                    current = other;
+                }
+            }
+        }
+    }
+}
+
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        PerProcess::new()
+    }
+}

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "the wrappers over libc live here")]
 
 pub mod fork;
+pub mod random;
 pub mod socket;
 pub mod thread;
 pub mod user;

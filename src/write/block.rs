@@ -1,0 +1,280 @@
+//! The life of a block: allocated and connected before its first packet, ended with an empty
+//! packet, and at last the file completed.
+use super::output_stream::{Block, Fault, Stream, Writer};
+use super::pipeline::{self, Setup, SetupFailure, Target};
+use crate::datanode::peer::ip_port;
+use crate::dfs_log;
+use crate::error::{Error, Result, Status};
+use crate::proto::hdfs::op_write_block_proto::BlockConstructionStage;
+use crate::time::{Deadline, now};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// First pause between two polls of `addBlock` or `complete`: the report that they wait for
+/// usually reaches the NameNode within 2 ms of the ack.
+const POLL_FIRST: Duration = Duration::from_millis(1);
+/// Longest pause between two polls.
+const POLL_MAX: Duration = Duration::from_millis(400);
+
+/// Polls with rising pauses, for as long as Java's retries would take.
+// Differs: Hadoop sleeps dfs.client.block.write.locateFollowingBlock.initial.delay.ms (400) before
+// the first retry, doubling; the total time is kept, the pauses start at 1 ms.
+struct Poll {
+    pause: Duration,
+    until: Deadline,
+}
+
+impl Poll {
+    fn new(stream: &Stream) -> Poll {
+        let config = &stream.ctx.config;
+        let mut total = 0_u64;
+        let mut delay = config.locate_following_block_initial_delay_ms;
+        for _ in 0..config.locate_following_block_retries {
+            total = total.saturating_add(delay);
+            delay = delay.saturating_mul(2).min(config.locate_following_block_max_delay_ms);
+        }
+        Poll { pause: POLL_FIRST, until: Deadline::after_ms(total.max(1)) }
+    }
+
+    /// Sleeps; false when the time is up.
+    fn pause(&mut self, deadline: Deadline) -> bool {
+        let left = self.until.min(deadline).remaining().unwrap_or(self.pause);
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(self.pause.min(left));
+        self.pause = (self.pause * 2).min(POLL_MAX);
+        true
+    }
+}
+
+impl Stream {
+    /// Makes sure that the current block has a pipeline.
+    pub(super) fn ensure_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+        if w.block.is_some() {
+            return Ok(());
+        }
+        let attempts = self.ctx.config.block_write_retries.saturating_add(1);
+        let mut last: Option<Error> = None;
+        for _ in 0..attempts {
+            let target = self.allocate(w, deadline)?;
+            let setup = Setup {
+                target: &target,
+                stage: BlockConstructionStage::PipelineSetupCreate,
+                min_bytes: 0,
+                max_bytes: 0,
+                new_generation_stamp: 0,
+                shape: self.shape,
+                client_name: self.ctx.namenode.client_name(),
+                drop_behind: self.options.drop_behind,
+                lazy_persist: self.file.lazy_persist,
+            };
+            match pipeline::connect(&setup, &self.ctx.config, deadline) {
+                Ok(reader) => {
+                    self.install(target.clone(), reader);
+                    w.block = Some(Block { target, ending: false });
+                    self.ctx.stats.blocks.fetch_add(1, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(failure) => {
+                    let out_of_time = deadline.passed();
+                    let error = self.give_up(w, &target, *failure, deadline)?;
+                    if out_of_time {
+                        return Err(error.with_durable(self.acks.lock().acked_pos));
+                    }
+                    last = Some(error);
+                }
+            }
+        }
+        // Hadoop 3.4 DataStreamer#nextBlockOutputStream: the words that users search for.
+        let error = last.unwrap_or_else(|| Error::new(Status::Pipeline, "no attempt was made"));
+        let error = error
+            .with_status(Status::Pipeline)
+            .with_stage("setting up a pipeline")
+            .context(format!("Unable to create new block for {} in {attempts} attempts", self.file.path));
+        Err(self.break_file(error))
+    }
+
+    /// A new block of the size that the file asks for, polling while the one before is reported.
+    fn allocate(&self, w: &mut Writer, deadline: Deadline) -> Result<Target> {
+        let expiry = Duration::from_millis(self.ctx.config.exclude_nodes_expiry_ms);
+        w.excluded.retain(|(_, since)| since.elapsed() < expiry);
+        let excluded: Vec<_> = w.excluded.iter().map(|(node, _)| node.clone()).collect();
+        let mut poll = Poll::new(self);
+        loop {
+            let answer = self.ctx.namenode.add_block(
+                &self.file.path,
+                w.previous.as_ref(),
+                &excluded,
+                self.file.file_id,
+                &self.options.favored_nodes,
+                &self.options.add_block_flags,
+                deadline,
+            );
+            let error = match answer {
+                Ok(located) => {
+                    let mut target = Target::new(located).map_err(|e| self.break_file(e))?;
+                    // Hadoop 3.4 DataStreamer#createBlockOutputStream: the length in a create
+                    // request is the block size, by which the DataNode reserves space.
+                    target.block.num_bytes = Some(self.options.block_size);
+                    return Ok(target);
+                }
+                Err(error) => error.with_stage("allocating a block"),
+            };
+            if error.status() == Status::NotReplicated && poll.pause(deadline) {
+                continue;
+            }
+            if deadline.passed() || is_passing(&error) {
+                return Err(error.with_durable(self.acks.lock().acked_pos));
+            }
+            return Err(self.break_file(error));
+        }
+    }
+
+    /// Returns a block whose pipeline could not be built, and remembers the node at fault.
+    fn give_up(
+        &self,
+        w: &mut Writer,
+        target: &Target,
+        failure: SetupFailure,
+        deadline: Deadline,
+    ) -> Result<Error> {
+        self.ctx.stats.pipeline_faults.fetch_add(1, Ordering::Relaxed);
+        dfs_log!(
+            Warn,
+            "{}: no pipeline for {}: {}",
+            self.file.path,
+            target.block_name(),
+            failure.error
+        );
+        if let Some(node) = target.nodes.get(failure.bad_node) {
+            w.excluded.push((node.clone(), now()));
+        }
+        // The block must be given back even when the caller's time is up: otherwise the next
+        // addBlock would return it with the same nodes.
+        let limit = if deadline.passed() { Deadline::after_ms(1000) } else { deadline };
+        let file = &self.file;
+        self.ctx
+            .namenode
+            .abandon_block(&file.path, &target.block, file.file_id, limit)
+            .map_err(|e| e.with_stage("abandoning a block"))?;
+        Ok(failure.error.with_stage("setting up a pipeline"))
+    }
+
+    /// Starts using a connected pipeline for a new block.
+    fn install(&self, target: Target, reader: super::ack_reader::AckReader) {
+        let mut acks = self.acks.lock();
+        acks.epoch += 1;
+        acks.conn = Some(std::sync::Arc::clone(&reader.conn));
+        acks.reader = Some(Box::new(reader));
+        acks.node_count = target.nodes.len();
+        acks.node_names = target.nodes.iter().map(|n| ip_port(&n.id)).collect();
+        acks.acked_in_block = 0;
+        acks.partial = None;
+        acks.fault = None;
+        acks.heard = now();
+        acks.last_sent = acks.heard;
+        drop(acks);
+        self.persist.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the current block: all acks, the end-of-block packet, its ack. Every DataNode has then
+    /// finalized its replica.
+    pub(super) fn finish_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+        if w.block.is_none() {
+            return Ok(());
+        }
+        // Hadoop 3.4 DataStreamer#run: the end packet waits for all data to be acknowledged, or
+        // recovery could not tell what the replicas hold.
+        self.wait_owner(w, deadline, |acks| acks.unacked.is_empty())?;
+        if w.block.as_ref().is_some_and(|b| !b.ending) {
+            self.send_empty(w, true, self.options.sync_block, deadline)?;
+            if let Some(block) = w.block.as_mut() {
+                block.ending = true;
+            }
+            self.wait_owner(w, deadline, |acks| acks.unacked.is_empty())?;
+        }
+        let Some(mut block) = w.block.take() else { return Ok(()) };
+        block.target.block.num_bytes = Some(w.sealed_in_block);
+        w.previous = Some(block.target.block);
+        w.block_start += w.sealed_in_block;
+        w.sealed_in_block = 0;
+        w.packet = None;
+        let mut acks = self.acks.lock();
+        acks.epoch += 1;
+        acks.reader = None;
+        acks.conn = None;
+        acks.node_names.clear();
+        Ok(())
+    }
+
+    /// Completes the file at the NameNode.
+    pub(super) fn complete(&self, w: &Writer, deadline: Deadline) -> Result<()> {
+        let mut poll = Poll::new(self);
+        let file = &self.file;
+        loop {
+            let answer = self
+                .ctx
+                .namenode
+                .complete(&file.path, w.previous.as_ref(), file.file_id, deadline)
+                .map_err(|e| {
+                    e.with_stage("completing the file").with_durable(self.acks.lock().acked_pos)
+                })?;
+            if answer {
+                return Ok(());
+            }
+            if !poll.pause(deadline) {
+                let durable = self.acks.lock().acked_pos;
+                // Hadoop 3.4 DFSOutputStream#completeFile: the words that users search for.
+                return Err(Error::new(
+                    Status::NotReplicated,
+                    format!(
+                        "unable to close {}: the last block does not have enough number of replicas",
+                        file.path
+                    ),
+                )
+                .with_stage("completing the file")
+                .with_durable(durable));
+            }
+        }
+    }
+
+    /// Handles a pipeline fault. The file breaks for good, naming the node, the stage, and how
+    /// much is durable.
+    pub(super) fn recover(&self, w: &mut Writer, _deadline: Deadline) -> Result<()> {
+        let (fault, durable) = {
+            let mut acks = self.acks.lock();
+            (acks.fault.take(), acks.acked_pos)
+        };
+        let Some(Fault { node, error, .. }) = fault else { return Ok(()) };
+        self.ctx.stats.pipeline_faults.fetch_add(1, Ordering::Relaxed);
+        let ending = w.block.as_ref().is_some_and(|b| b.ending);
+        let stage = if ending { "closing a block" } else { "streaming" };
+        let name = w.block.as_ref().map_or_else(String::new, |b| {
+            format!(" ({}, node {node} of its pipeline {})", b.target.block_name(), b.target.name(node))
+        });
+        w.packet = None;
+        let error = error
+            .with_status(Status::Pipeline)
+            .with_stage(stage)
+            .context(format!(
+                "{stage} {}{name} failed with {durable} bytes durable",
+                self.file.path
+            ));
+        Err(self.break_file(error))
+    }
+}
+
+/// Errors of an RPC after which the file can go on: the call may simply be repeated.
+fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.status(),
+        Status::TimedOut
+            | Status::Connect
+            | Status::ConnectionLost
+            | Status::Standby
+            | Status::SafeMode
+            | Status::ServerBusy
+            | Status::NotReplicated
+    )
+}

@@ -1,0 +1,549 @@
+//! A file being written.
+use super::ack_reader::AckReader;
+use super::packet::{Packet, PacketShape};
+use super::pipeline::Target;
+use super::{LeaseHolder, WriteContext};
+use crate::checksum::ChecksumType;
+use crate::dfs_log;
+use crate::error::{Error, Result, Status};
+use crate::proto::hdfs;
+use crate::time::{Deadline, now};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+/// What a flush asks of the DataNodes and the NameNode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncMode {
+    /// DataNodes sync the block to disk before they acknowledge (hsync).
+    pub sync: bool,
+    /// The NameNode learns the new length (Java's UPDATE_LENGTH).
+    pub update_length: bool,
+    /// The block ends here, the next write starts a new one (Java's END_BLOCK).
+    pub end_block: bool,
+}
+
+/// How a file is written; fixed when it is opened.
+#[derive(Clone, Debug)]
+pub struct StreamOptions {
+    /// Bytes of a block; a multiple of `bytes_per_checksum`.
+    pub block_size: u64,
+    /// Wanted replicas.
+    pub replication: u32,
+    /// Checksum type asked of the DataNodes.
+    pub checksum: ChecksumType,
+    /// Bytes per checksum.
+    pub bytes_per_checksum: u32,
+    /// Cap of a packet on the wire, bytes.
+    pub packet_bytes: usize,
+    /// End-of-block packets carry the sync flag (Java's SYNC_BLOCK create flag).
+    pub sync_block: bool,
+    /// Drop-behind hint for the DataNodes.
+    pub drop_behind: Option<bool>,
+    /// `AddBlockFlagProto` values for every addBlock.
+    pub add_block_flags: Vec<i32>,
+    /// Preferred DataNodes as `ip:port`.
+    pub favored_nodes: Vec<String>,
+}
+
+/// The file as the NameNode knows it.
+#[derive(Clone, Debug)]
+pub struct FileIdentity {
+    /// Absolute path.
+    pub path: String,
+    /// Inode id; 0 if the server sends none.
+    pub file_id: u64,
+    /// The file's storage policy is LAZY_PERSIST.
+    pub lazy_persist: bool,
+}
+
+/// The pipeline of the current block.
+pub(super) struct Block {
+    pub(super) target: Target,
+    /// The end-of-block packet was sent.
+    pub(super) ending: bool,
+}
+
+/// State that only the thread holding the writer lock touches.
+pub(super) struct Writer {
+    pub(super) packet: Option<Packet>,
+    /// Size that the next packet will probably have, bytes.
+    pub(super) expect: usize,
+    pub(super) block: Option<Block>,
+    /// The block before the current one, with its final length and generation stamp.
+    pub(super) previous: Option<hdfs::ExtendedBlockProto>,
+    /// File offset at which the current (or next) block starts.
+    pub(super) block_start: u64,
+    /// Block offset behind the last byte that was sealed into a packet.
+    pub(super) sealed_in_block: u64,
+    pub(super) next_seqno: i64,
+    /// DataNodes that a set-up failed on, and when.
+    pub(super) excluded: Vec<(hdfs::DatanodeInfoProto, Instant)>,
+    pub(super) closed: bool,
+}
+
+impl Writer {
+    /// File offset behind the last sealed byte.
+    pub(super) fn sealed_pos(&self) -> u64 {
+        self.block_start + self.sealed_in_block
+    }
+}
+
+/// What went wrong in a pipeline, and at which node.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) node: usize,
+    pub(super) restarting: bool,
+    pub(super) error: Error,
+}
+
+/// State shared with whoever reads acks.
+pub(super) struct Acks {
+    /// Packets sent (the last one perhaps in part) and not yet acknowledged, in order.
+    pub(super) unacked: VecDeque<Packet>,
+    /// Bytes of the last packet in `unacked` that are on the wire; `None` when all are.
+    pub(super) partial: Option<usize>,
+    /// The receiving end. Absent while a thread reads, and while there is no pipeline.
+    pub(super) reader: Option<Box<AckReader>>,
+    pub(super) conn: Option<Arc<super::pipeline::Conn>>,
+    /// Rises with every pipeline: a reader of an older one is thrown away.
+    pub(super) epoch: u64,
+    pub(super) node_count: usize,
+    pub(super) node_names: Vec<String>,
+    pub(super) acked_seqno: i64,
+    pub(super) acked_in_block: u64,
+    /// File bytes from 0 acknowledged by every node.
+    pub(super) acked_pos: u64,
+    /// Sequence number of the newest packet that a flush sealed.
+    pub(super) flush_seqno: i64,
+    pub(super) unacked_memory: usize,
+    /// Since when the pipeline owes us an ack.
+    pub(super) heard: Instant,
+    pub(super) last_sent: Instant,
+    /// A fault that nobody has handled yet.
+    pub(super) fault: Option<Fault>,
+    /// The file is broken for good; every later call returns this.
+    pub(super) broken: Option<Error>,
+}
+
+pub(super) struct Stream {
+    pub(super) ctx: Arc<WriteContext>,
+    pub(super) file: FileIdentity,
+    pub(super) options: StreamOptions,
+    pub(super) shape: PacketShape,
+    pub(super) writer: Mutex<Writer>,
+    pub(super) acks: Mutex<Acks>,
+    pub(super) acked: Condvar,
+    /// File bytes accepted.
+    pub(super) pos: AtomicU64,
+    /// The block list of the NameNode has to be persisted at the next flush.
+    pub(super) persist: AtomicBool,
+    /// False once the file is broken: lets the warm write notice without a second lock.
+    alive: AtomicBool,
+    lease: AtomicU64,
+}
+
+/// A file being written. Any number of threads may use it at once; writes take their turn.
+///
+/// Dropping it without [`OutputStream::close`] abandons the file: nothing more is sent, and the
+/// NameNode recovers the lease when it expires.
+pub struct OutputStream {
+    pub(super) stream: Arc<Stream>,
+}
+
+impl OutputStream {
+    /// Wraps a file that the NameNode has just created for us, at length 0.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the options contradict each other.
+    pub fn new(
+        ctx: Arc<WriteContext>,
+        file: FileIdentity,
+        options: StreamOptions,
+    ) -> Result<OutputStream> {
+        check_options(&options)?;
+        let shape = PacketShape::new(
+            options.checksum,
+            options.bytes_per_checksum as usize,
+            options.packet_bytes,
+        );
+        let at = now();
+        let stream = Arc::new(Stream {
+            shape,
+            writer: Mutex::new(Writer {
+                packet: None,
+                expect: 0,
+                block: None,
+                previous: None,
+                block_start: 0,
+                sealed_in_block: 0,
+                next_seqno: 0,
+                excluded: Vec::new(),
+                closed: false,
+            }),
+            acks: Mutex::new(Acks {
+                unacked: VecDeque::new(),
+                partial: None,
+                reader: None,
+                conn: None,
+                epoch: 0,
+                node_count: 0,
+                node_names: Vec::new(),
+                acked_seqno: -1,
+                acked_in_block: 0,
+                acked_pos: 0,
+                flush_seqno: -1,
+                unacked_memory: 0,
+                heard: at,
+                last_sent: at,
+                fault: None,
+                broken: None,
+            }),
+            acked: Condvar::new(),
+            pos: AtomicU64::new(0),
+            persist: AtomicBool::new(false),
+            alive: AtomicBool::new(true),
+            lease: AtomicU64::new(0),
+            ctx,
+            file,
+            options,
+        });
+        let weak: Weak<dyn LeaseHolder> = Arc::downgrade(&stream) as Weak<dyn LeaseHolder>;
+        stream.lease.store(stream.ctx.leases.begin(weak), Ordering::Relaxed);
+        let tended: Weak<dyn crate::keeper::Tended> = Arc::downgrade(&stream) as _;
+        crate::keeper::register(tended);
+        Ok(OutputStream { stream })
+    }
+
+    /// Appends all of `bytes`. Blocks only while the packet window or the socket is full, or at a
+    /// block boundary.
+    ///
+    /// # Errors
+    /// The file's lasting error; `TimedOut` when the deadline passes (the position then tells how
+    /// many bytes were accepted, and the file remains usable); `Closed`.
+    pub fn write(&self, bytes: &[u8], deadline: Deadline) -> Result<()> {
+        self.stream.write(bytes, deadline)
+    }
+
+    /// Returns when every byte accepted before the call is acknowledged by all DataNodes.
+    ///
+    /// # Errors
+    /// As [`OutputStream::write`]; after `TimedOut` the bytes may still become durable.
+    pub fn flush(&self, mode: SyncMode, deadline: Deadline) -> Result<()> {
+        self.stream.flush(mode, deadline)
+    }
+
+    /// Flushes, ends the last block and completes the file. May be called again after `TimedOut`.
+    ///
+    /// # Errors
+    /// The file's lasting error; whatever the NameNode says to `complete`.
+    pub fn close(&self, deadline: Deadline) -> Result<()> {
+        self.stream.close(deadline)
+    }
+
+    /// File bytes accepted so far.
+    #[inline]
+    pub fn pos(&self) -> u64 {
+        self.stream.pos.load(Ordering::Acquire)
+    }
+
+    /// File bytes from 0 that every DataNode of the pipeline has acknowledged.
+    pub fn durable(&self) -> u64 {
+        self.stream.acks.lock().acked_pos
+    }
+
+    /// `ip:port` of the DataNodes of the current block's pipeline, first node first; empty between
+    /// blocks.
+    pub fn pipeline(&self) -> Vec<String> {
+        self.stream.acks.lock().node_names.clone()
+    }
+
+    /// The path that was opened.
+    pub fn path(&self) -> &str {
+        &self.stream.file.path
+    }
+}
+
+impl Drop for OutputStream {
+    fn drop(&mut self) {
+        self.stream.abandon();
+    }
+}
+
+/// Checks that the options of a stream fit together.
+///
+/// # Errors
+/// `InvalidArgument`, naming the key and the value.
+pub fn check_options(options: &StreamOptions) -> Result<()> {
+    let bad = |text: String| Err(Error::new(Status::InvalidArgument, text));
+    let bpc = u64::from(options.bytes_per_checksum);
+    if bpc == 0 || bpc > 8 << 20 {
+        return bad(format!("dfs.bytes-per-checksum {bpc} is not in 1..=8388608"));
+    }
+    if options.block_size == 0 || !options.block_size.is_multiple_of(bpc) {
+        return bad(format!(
+            "block size {} is not a multiple of dfs.bytes-per-checksum {bpc}",
+            options.block_size
+        ));
+    }
+    // The DataNode refuses packets above 16 MiB, header and checksums included.
+    if options.packet_bytes > 15 << 20 {
+        return bad(format!(
+            "dfs.client-write-packet-size {} exceeds 15 MiB",
+            options.packet_bytes
+        ));
+    }
+    if options.replication == 0 || options.replication > 512 {
+        return bad(format!("replication {} is not in 1..=512", options.replication));
+    }
+    Ok(())
+}
+
+impl Stream {
+    /// Takes the writer lock within the deadline.
+    pub(super) fn lock_writer(&self, deadline: Deadline) -> Result<MutexGuard<'_, Writer>> {
+        let guard = match deadline.instant() {
+            None => Some(self.writer.lock()),
+            Some(at) => self.writer.try_lock_until(at),
+        };
+        guard.ok_or_else(|| self.timed_out("waiting for another call on"))
+    }
+
+    /// The caller's own deadline passed; the file stays usable.
+    pub(super) fn timed_out(&self, what: &str) -> Error {
+        let durable = self.acks.lock().acked_pos;
+        Error::new(
+            Status::TimedOut,
+            format!("{what} {}: the time limit of the call passed", self.file.path),
+        )
+        .with_durable(durable)
+    }
+
+    pub(super) fn check_open(&self, writer: &Writer) -> Result<()> {
+        if let Some(error) = self.acks.lock().broken.as_ref() {
+            return Err(error.clone());
+        }
+        if writer.closed {
+            return Err(Error::new(Status::Closed, format!("{} is closed", self.file.path)));
+        }
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8], deadline: Deadline) -> Result<()> {
+        let mut writer = self.lock_writer(deadline)?;
+        let w = &mut *writer;
+        // The warm case: room in the current packet. A broken or closed file has no packet.
+        let rest = match w.packet.as_mut() {
+            Some(packet)
+                if packet.room() > bytes.len() && self.alive.load(Ordering::Relaxed) =>
+            {
+                packet.fill(bytes);
+                self.pos.fetch_add(bytes.len() as u64, Ordering::Release);
+                return Ok(());
+            }
+            _ => bytes,
+        };
+        self.check_open(w)?;
+        let result = self.write_more(w, rest, deadline);
+        if result.is_err() && self.acks.lock().broken.is_some() {
+            w.packet = None;
+        }
+        result
+    }
+
+    fn write_more(&self, w: &mut Writer, mut rest: &[u8], deadline: Deadline) -> Result<()> {
+        self.settle(w, deadline)?;
+        while !rest.is_empty() {
+            let block_left = self.options.block_size - w.sealed_in_block;
+            let packet = match w.packet.as_mut() {
+                Some(packet) => packet,
+                None => {
+                    let want = w.expect.max(rest.len().min(self.options.packet_bytes));
+                    let packet = Packet::new(
+                        self.shape,
+                        &self.ctx.pool,
+                        w.sealed_in_block,
+                        block_left,
+                        want,
+                        deadline,
+                    )?;
+                    w.packet.insert(packet)
+                }
+            };
+            let n = packet.fill(rest);
+            self.pos.fetch_add(n as u64, Ordering::Release);
+            rest = rest.get(n..).unwrap_or_default();
+            if packet.room() > 0 {
+                continue;
+            }
+            let left = block_left - packet.new_bytes() as u64;
+            if packet.grow(&self.ctx.pool, left, deadline)? {
+                continue;
+            }
+            self.send_current(w, false, false, deadline)?;
+            self.settle(w, deadline)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self, mode: SyncMode, deadline: Deadline) -> Result<()> {
+        let mut goal = None;
+        let mut combined = true;
+        let seqno = loop {
+            let mut writer = self.lock_writer(deadline)?;
+            let w = &mut *writer;
+            self.check_open(w)?;
+            let goal = *goal.get_or_insert_with(|| self.pos.load(Ordering::Acquire));
+            self.settle(w, deadline)?;
+            let pending = w.packet.as_ref().is_some_and(|p| p.new_bytes() > 0);
+            if pending && (w.sealed_pos() < goal || mode.sync) {
+                // Group commit: while another flush is on the wire, bytes gather for the next.
+                let in_flight = {
+                    let acks = self.acks.lock();
+                    (acks.flush_seqno > acks.acked_seqno && acks.fault.is_none())
+                        .then_some(acks.flush_seqno)
+                };
+                if let Some(seqno) = in_flight {
+                    drop(writer);
+                    self.wait_acked(seqno, deadline)?;
+                    continue;
+                }
+                self.send_current(w, mode.sync, true, deadline)?;
+                combined = false;
+            } else if mode.sync && w.block.as_ref().is_some_and(|b| !b.ending) {
+                self.send_empty(w, false, true, deadline)?;
+                combined = false;
+            }
+            if mode.end_block && w.block.is_some() {
+                self.finish_block(w, deadline)?;
+            }
+            break w.next_seqno - 1;
+        };
+        self.wait_acked(seqno, deadline)?;
+        self.persist(mode.update_length, deadline)?;
+        let stats = &self.ctx.stats;
+        stats.flushes.fetch_add(1, Ordering::Relaxed);
+        if combined {
+            stats.flushes_combined.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Tells the NameNode the length once a pipeline, or whenever `always`.
+    // Hadoop 3.4 DFSOutputStream#flushOrSync: without it a restarted NameNode would not know the
+    // block, and a reader could not find flushed bytes.
+    fn persist(&self, always: bool, deadline: Deadline) -> Result<()> {
+        if !self.persist.load(Ordering::Relaxed) && !always {
+            return Ok(());
+        }
+        self.persist.store(false, Ordering::Relaxed);
+        let length = {
+            let acks = self.acks.lock();
+            if acks.conn.is_some() { acks.acked_in_block as i64 } else { -1 }
+        };
+        let file = &self.file;
+        let result = self.ctx.namenode.fsync(&file.path, file.file_id, length, deadline);
+        if let Err(error) = result {
+            self.persist.store(true, Ordering::Relaxed);
+            let error = error.with_stage("persisting the block list");
+            if error.status() == Status::LeaseExpired {
+                return Err(self.break_file(error));
+            }
+            return Err(error.with_durable(self.acks.lock().acked_pos));
+        }
+        Ok(())
+    }
+
+    fn close(&self, deadline: Deadline) -> Result<()> {
+        let mut writer = self.lock_writer(deadline)?;
+        let w = &mut *writer;
+        if let Some(error) = self.acks.lock().broken.as_ref() {
+            w.packet = None;
+            w.closed = true;
+            self.end_lease();
+            return Err(error.clone());
+        }
+        if w.closed {
+            return Ok(());
+        }
+        self.settle(w, deadline)?;
+        if w.packet.as_ref().is_some_and(|p| p.new_bytes() > 0) {
+            self.send_current(w, self.options.sync_block, false, deadline)?;
+        }
+        if w.block.is_some() {
+            self.finish_block(w, deadline)?;
+        }
+        w.packet = None;
+        self.complete(w, deadline)?;
+        w.closed = true;
+        self.end_lease();
+        Ok(())
+    }
+
+    /// Breaks the file for good with `error`, unless it is broken already; returns what counts.
+    pub(super) fn break_file(&self, error: Error) -> Error {
+        let mut acks = self.acks.lock();
+        if acks.broken.is_none() {
+            let durable = acks.acked_pos;
+            let error = error.with_durable(durable).into_fatal();
+            dfs_log!(Warn, "{} is broken: {error}", self.file.path);
+            acks.broken = Some(error);
+            self.alive.store(false, Ordering::Relaxed);
+            acks.unacked.clear();
+            acks.unacked_memory = 0;
+            acks.partial = None;
+            acks.epoch += 1;
+            acks.reader = None;
+            if let Some(conn) = acks.conn.take() {
+                conn.socket.shutdown();
+            }
+        }
+        let error = acks.broken.clone();
+        drop(acks);
+        self.acked.notify_all();
+        self.end_lease();
+        error.unwrap_or_else(|| Error::new(Status::Internal, "a broken file lost its error"))
+    }
+
+    fn end_lease(&self) {
+        let id = self.lease.swap(0, Ordering::Relaxed);
+        if id != 0 {
+            self.ctx.leases.end(id);
+        }
+    }
+
+    /// Forgets an unclosed file: no I/O, no waiting.
+    fn abandon(&self) {
+        self.end_lease();
+        let mut acks = self.acks.lock();
+        acks.unacked.clear();
+        acks.epoch += 1;
+        acks.reader = None;
+        if let Some(conn) = acks.conn.take() {
+            conn.socket.shutdown();
+        }
+        if acks.broken.is_none() {
+            let text = format!("{} was abandoned", self.file.path);
+            acks.broken = Some(Error::new(Status::Closed, text));
+        }
+        drop(acks);
+        if let Some(writer) = self.writer.try_lock()
+            && !writer.closed
+        {
+            dfs_log!(
+                Warn,
+                "{} was abandoned without close; its lease runs out on the NameNode",
+                self.file.path
+            );
+        }
+    }
+}
+
+impl LeaseHolder for Stream {
+    fn lease_lost(&self, why: &Error) {
+        let text = format!("the lease of {} could not be renewed: {}", self.file.path, why);
+        self.break_file(Error::new(Status::LeaseExpired, text).with_stage("renewing the lease"));
+    }
+}
