@@ -52,6 +52,9 @@ impl Poll {
 impl Stream {
     /// Makes sure that the current block has a pipeline.
     pub(super) fn ensure_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+        if w.appending {
+            return self.set_up_append(w, deadline);
+        }
         if w.block.is_some() {
             return Ok(());
         }
@@ -185,6 +188,15 @@ impl Stream {
     /// finalized its replica.
     pub(super) fn finish_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         if w.block.is_none() {
+            return Ok(());
+        }
+        if w.appending {
+            // Nothing was appended: the block stays as it is.
+            let Some(block) = w.block.take() else { return Ok(()) };
+            w.appending = false;
+            w.previous = Some(block.target.block);
+            w.block_start += w.sealed_in_block;
+            w.sealed_in_block = 0;
             return Ok(());
         }
         // Hadoop 3.4 DataStreamer#run: the end packet waits for all data to be acknowledged, or

@@ -14,7 +14,9 @@ mod recovery;
 mod recovery_state;
 mod sender;
 
-pub use output_stream::{FileIdentity, OutputStream, StreamOptions, SyncMode, check_options};
+pub use output_stream::{
+    FileIdentity, OutputStream, Start, StreamOptions, SyncMode, check_options,
+};
 
 use crate::buf::BufferPool;
 use crate::conf::client_config::ClientConfig;

@@ -65,6 +65,17 @@ pub struct FileIdentity {
     pub lazy_persist: bool,
 }
 
+/// Where writing starts in a file that exists.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// Bytes in the file.
+    pub length: u64,
+    /// The last block, to be continued; `None` when it is full, absent, or not to be touched.
+    pub last: Option<hdfs::LocatedBlockProto>,
+    /// The last block, to be followed by a new one (Java's NEW_BLOCK).
+    pub previous: Option<hdfs::ExtendedBlockProto>,
+}
+
 /// The pipeline of the current block.
 pub(super) struct Block {
     pub(super) target: Target,
@@ -97,8 +108,10 @@ pub(super) struct Writer {
     pub(super) flushed: bool,
     /// The file was opened for append.
     pub(super) appended: bool,
-    /// The append pipeline is not set up yet.
+    /// The last block of an appended file has no pipeline yet.
     pub(super) appending: bool,
+    /// An attempt to set that pipeline up failed.
+    pub(super) append_failed: bool,
     pub(super) closed: bool,
 }
 
@@ -207,6 +220,7 @@ impl OutputStream {
                 flushed: false,
                 appended: false,
                 appending: false,
+                append_failed: false,
                 closed: false,
             }),
             acks: Mutex::new(Acks {
@@ -241,6 +255,44 @@ impl OutputStream {
         let tended: Weak<dyn crate::keeper::Tended> = Arc::downgrade(&stream) as _;
         crate::keeper::register(tended);
         Ok(OutputStream { stream })
+    }
+
+    /// Wraps a file that the NameNode has just opened for append. The pipeline to its last block
+    /// is set up with the first packet.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the options contradict each other; `Protocol` when the NameNode's
+    /// answer does.
+    pub fn append(
+        ctx: Arc<WriteContext>,
+        file: FileIdentity,
+        options: StreamOptions,
+        start: Start,
+    ) -> Result<OutputStream> {
+        let target = start.last.map(Target::new).transpose()?;
+        let in_block = target.as_ref().map_or(0, |t| t.block.num_bytes());
+        if in_block > start.length || in_block >= options.block_size {
+            return Err(Error::protocol(format!(
+                "the NameNode says that the last block of {} holds {in_block} of {} bytes",
+                file.path, start.length
+            )));
+        }
+        let stream = OutputStream::new(ctx, file, options)?;
+        {
+            let inner = &stream.stream;
+            let mut w = inner.writer.lock();
+            let mut acks = inner.acks.lock();
+            w.appended = true;
+            w.appending = target.is_some();
+            w.block = target.map(|target| Block { target, ending: false });
+            w.previous = start.previous;
+            w.block_start = start.length - in_block;
+            w.sealed_in_block = in_block;
+            acks.acked_in_block = in_block;
+            acks.acked_pos = start.length;
+            inner.pos.store(start.length, Ordering::Release);
+        }
+        Ok(stream)
     }
 
     /// Appends all of `bytes`. Blocks only while the packet window or the socket is full, or at a

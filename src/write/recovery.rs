@@ -61,6 +61,16 @@ impl Stream {
         }
     }
 
+    /// Builds the pipeline of the block that an append continues.
+    pub(super) fn set_up_append(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+        let none = Error::new(Status::Internal, "an append without a fault");
+        let fault = Fault { node: None, restarting: false, error: none };
+        let fault = self.acks.lock().fault.take().unwrap_or(fault);
+        self.rebuild(w, fault, deadline)?;
+        w.recovery = Recovery::default();
+        Ok(())
+    }
+
     /// Takes the noted fault and every unacknowledged packet; the old connection ends.
     fn take_fault(&self, w: &mut Writer) -> Option<Fault> {
         let mut acks = self.acks.lock();
@@ -173,6 +183,7 @@ impl Stream {
                         failure.error
                     );
                     let node = failure.bad_node;
+                    w.append_failed = w.appending;
                     // A restarting node that we wait for refuses connections meanwhile.
                     let waiting =
                         w.recovery.restart_until.is_some_and(|at| at > now()) && fault.restarting;
@@ -189,6 +200,8 @@ impl Stream {
     fn recovery_stage(&self, w: &Writer, ending: bool) -> BlockConstructionStage {
         if ending {
             BlockConstructionStage::PipelineCloseRecovery
+        } else if w.appending && !w.append_failed {
+            BlockConstructionStage::PipelineSetupAppend
         } else if w.appending {
             BlockConstructionStage::PipelineSetupAppendRecovery
         } else {
@@ -216,6 +229,7 @@ impl Stream {
         } else {
             let acked = self.acks.lock().acked_in_block;
             self.install(&target, reader, acked);
+            w.appending = false;
         }
         if let Some(block) = w.block.as_mut() {
             block.target = target;
