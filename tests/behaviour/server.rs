@@ -58,9 +58,9 @@ impl Server {
     /// A new client, with settings on top.
     pub(crate) fn connect_with(&self, settings: &[(&str, &str)]) -> FileSystem {
         let mut config = Config::new();
-        config.set("dfs.client.socket-timeout", "20000").unwrap();
+        config.set("dfs.client.socket-timeout", "20000");
         for (key, value) in settings {
-            config.set(key, value).unwrap();
+            config.set(key, value);
         }
         FileSystem::connect(&config, Some(&self.uri()), limit()).expect("connecting")
     }
