@@ -1,1 +1,4 @@
 //! Test servers of libdfs.
+
+pub mod data;
+pub mod hadoop;
