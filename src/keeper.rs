@@ -116,13 +116,17 @@ static LEASE: PerProcess<Group<dyn Renewed>> = PerProcess::new();
 
 /// Has `item` tended for as long as it lives.
 pub fn register(item: Weak<dyn Tended>) {
-    KEEPER.get(Group::new).register(item, "hdfs-keeper", ROUND, |item| item.tend(crate::time::now()));
+    KEEPER
+        .get(Group::new)
+        .register(item, "hdfs-keeper", ROUND, |item| item.tend(crate::time::now()));
 }
 
 /// Has the leases of `item` renewed for as long as it lives.
 pub fn register_renewed(item: Weak<dyn Renewed>) {
     let second = Duration::from_secs(1);
-    LEASE.get(Group::new).register(item, "hdfs-lease", second, |item| item.renew(crate::time::now()));
+    LEASE
+        .get(Group::new)
+        .register(item, "hdfs-lease", second, |item| item.renew(crate::time::now()));
 }
 
 /// Stops both threads and waits for them; a later registration starts them again.

@@ -23,6 +23,7 @@ pub mod log;
 pub mod namenode;
 pub mod net;
 pub mod proto;
+pub mod read;
 pub mod sys;
 pub mod time;
 pub mod wire;

@@ -6,16 +6,15 @@ use crate::buf::{BufferPool, PoolStats};
 use crate::checksum::ChecksumType;
 use crate::conf::client_config::ClientConfig;
 use crate::conf::config::Config;
-use crate::datanode::peer_cache::PeerCache;
 use crate::error::{Error, Result, Status};
 use crate::keeper::{self, Renewed, Tended};
 use crate::namenode::NameNode;
 use crate::proto::hdfs;
-use crate::read::{InputStream, ReadContext, ReadOptions};
+use crate::read::{InputStream, Locations, ReadContext, ReadOptions};
 use crate::sys::fork::PerProcess;
 use crate::time::Deadline;
 use crate::write::{
-    FileIdentity, LeaseRegistry, OutputStream, StreamOptions, WriteContext, WriteStats,
+    FileIdentity, LeaseRegistry, OutputStream, Start, StreamOptions, WriteContext, WriteStats,
 };
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,6 +52,10 @@ pub struct CreateOptions {
     pub drop_behind: Option<bool>,
     /// Preferred DataNodes, `ip:port`.
     pub favored_nodes: Vec<String>,
+    /// Any pipeline fault breaks the file at once.
+    pub fail_fast: bool,
+    /// A flush fails when fewer DataNodes than this are in the pipeline; 0 = no floor.
+    pub min_replicas: u32,
 }
 
 /// Counters of a file system's write side and pool, for `dfs_stats`.
@@ -87,7 +90,6 @@ struct Inner {
     namenode: Arc<NameNode>,
     config: Arc<ClientConfig>,
     pool: BufferPool,
-    peers: Arc<PeerCache>,
     read: Arc<ReadContext>,
     write: Arc<WriteContext>,
     leases: Arc<LeaseRenewer>,
@@ -171,14 +173,9 @@ impl FileSystem {
         }
         let wait = Duration::from_millis(frozen.pool_wait_ms);
         let pool = BufferPool::new(frozen.pool_max_bytes, wait);
-        let peers = Arc::new(PeerCache::new(&frozen));
         let leases = Arc::new(LeaseRenewer::new(Arc::clone(&namenode)));
-        let read = ReadContext::new(
-            Arc::clone(&namenode),
-            Arc::clone(&frozen),
-            pool.clone(),
-            Arc::clone(&peers),
-        );
+        let locations = Arc::clone(&namenode) as Arc<dyn Locations>;
+        let read = Arc::new(ReadContext::new(locations, Arc::clone(&frozen), pool.clone()));
         let write = Arc::new(WriteContext {
             namenode: Arc::clone(&namenode),
             config: Arc::clone(&frozen),
@@ -191,8 +188,7 @@ impl FileSystem {
             namenode,
             config: frozen,
             pool,
-            peers,
-            read: Arc::new(read),
+            read,
             write,
             leases,
             closed: AtomicBool::new(false),
@@ -297,6 +293,44 @@ impl FileSystem {
         OutputStream::new(Arc::clone(&self.0.write), file, stream)
     }
 
+    /// Opens an existing file to write at its end. With `new_block` the bytes go to a new block
+    /// even when the last one has room.
+    ///
+    /// # Errors
+    /// What the NameNode says (`NotFound`, `LeaseHeld`, `RecoveryInProgress`...); `Unsupported` for
+    /// erasure-coded and encrypted files; `Closed`.
+    pub fn append(
+        &self,
+        path: &str,
+        new_block: bool,
+        options: &CreateOptions,
+        deadline: Deadline,
+    ) -> Result<OutputStream> {
+        self.check()?;
+        let path = path::normalize(path)?;
+        let mut flag = hdfs::CreateFlagProto::Append as u32;
+        if new_block {
+            flag |= hdfs::CreateFlagProto::NewBlock as u32;
+        }
+        let answer = self.0.namenode.append(&path, flag, deadline)?;
+        let status = match answer.stat {
+            Some(status) => status,
+            None => self.0.namenode.get_file_info(&path, deadline)?.ok_or_else(|| {
+                Error::new(Status::NotFound, format!("{path} vanished during append"))
+            })?,
+        };
+        let mut stream = self.stream_options(options);
+        stream.block_size = status.blocksize();
+        stream.replication = status.block_replication();
+        let mut start = Start { length: status.length, last: None, previous: None };
+        match answer.block {
+            Some(block) if new_block => start.previous = Some(block.b),
+            other => start.last = other,
+        }
+        let file = identity(path, &status)?;
+        OutputStream::append(Arc::clone(&self.0.write), file, stream, start)
+    }
+
     fn stream_options(&self, options: &CreateOptions) -> StreamOptions {
         let config = &self.0.config;
         let mut flags = Vec::new();
@@ -316,6 +350,8 @@ impl FileSystem {
             drop_behind: options.drop_behind.or(config.drop_behind_writes),
             add_block_flags: flags,
             favored_nodes: options.favored_nodes.clone(),
+            fail_fast: options.fail_fast,
+            min_replicas: options.min_replicas,
         }
     }
 
@@ -377,14 +413,14 @@ impl Inner {
     fn close(&self) {
         if !self.closed.swap(true, Ordering::Relaxed) {
             self.namenode.close();
-            self.peers.clear();
+            self.read.peers.clear();
         }
     }
 }
 
 impl Tended for Inner {
     fn tend(&self, _now: Instant) {
-        self.peers.expire_idle();
+        self.read.peers.expire_idle();
         self.namenode.expire_idle();
         self.pool.trim_idle(Duration::from_millis(self.config.pool_idle_ms));
     }

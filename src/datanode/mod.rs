@@ -1,4 +1,5 @@
 //! Connections to DataNodes.
 
 pub mod peer;
+pub mod peer_cache;
 pub mod rpc;

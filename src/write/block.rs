@@ -1,6 +1,7 @@
 //! The life of a block: allocated and connected before its first packet, ended with an empty
 //! packet, and at last the file completed.
-use super::output_stream::{Block, Fault, Stream, Writer};
+use super::ack_reader::AckReader;
+use super::output_stream::{Block, Stream, Writer};
 use super::pipeline::{self, Setup, SetupFailure, Target};
 use crate::datanode::peer::ip_port;
 use crate::dfs_log;
@@ -51,6 +52,9 @@ impl Poll {
 impl Stream {
     /// Makes sure that the current block has a pipeline.
     pub(super) fn ensure_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+        if w.appending {
+            return self.set_up_append(w, deadline);
+        }
         if w.block.is_some() {
             return Ok(());
         }
@@ -71,7 +75,8 @@ impl Stream {
             };
             match pipeline::connect(&setup, &self.ctx.config, deadline) {
                 Ok(reader) => {
-                    self.install(target.clone(), reader);
+                    self.install(&target, reader, 0);
+                    w.flushed = false;
                     w.block = Some(Block { target, ending: false });
                     self.ctx.stats.blocks.fetch_add(1, Ordering::Relaxed);
                     return Ok(());
@@ -88,10 +93,10 @@ impl Stream {
         }
         // Hadoop 3.4 DataStreamer#nextBlockOutputStream: the words that users search for.
         let error = last.unwrap_or_else(|| Error::new(Status::Pipeline, "no attempt was made"));
-        let error = error
-            .with_status(Status::Pipeline)
-            .with_stage("setting up a pipeline")
-            .context(format!("Unable to create new block for {} in {attempts} attempts", self.file.path));
+        let error =
+            error.with_status(Status::Pipeline).with_stage("setting up a pipeline").context(
+                format!("Unable to create new block for {} in {attempts} attempts", self.file.path),
+            );
         Err(self.break_file(error))
     }
 
@@ -161,20 +166,21 @@ impl Stream {
         Ok(failure.error.with_stage("setting up a pipeline"))
     }
 
-    /// Starts using a connected pipeline for a new block.
-    fn install(&self, target: Target, reader: super::ack_reader::AckReader) {
+    /// Starts using a connected pipeline, of which `acked` bytes of the block are durable.
+    pub(super) fn install(&self, target: &Target, reader: AckReader, acked: u64) {
         let mut acks = self.acks.lock();
         acks.epoch += 1;
         acks.conn = Some(std::sync::Arc::clone(&reader.conn));
         acks.reader = Some(Box::new(reader));
         acks.node_count = target.nodes.len();
         acks.node_names = target.nodes.iter().map(|n| ip_port(&n.id)).collect();
-        acks.acked_in_block = 0;
+        acks.acked_in_block = acked;
         acks.partial = None;
         acks.fault = None;
         acks.heard = now();
         acks.last_sent = acks.heard;
         drop(acks);
+        self.acked.notify_all();
         self.persist.store(true, Ordering::Relaxed);
     }
 
@@ -182,6 +188,15 @@ impl Stream {
     /// finalized its replica.
     pub(super) fn finish_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         if w.block.is_none() {
+            return Ok(());
+        }
+        if w.appending {
+            // Nothing was appended: the block stays as it is.
+            let Some(block) = w.block.take() else { return Ok(()) };
+            w.appending = false;
+            w.previous = Some(block.target.block);
+            w.block_start += w.sealed_in_block;
+            w.sealed_in_block = 0;
             return Ok(());
         }
         // Hadoop 3.4 DataStreamer#run: the end packet waits for all data to be acknowledged, or
@@ -237,31 +252,6 @@ impl Stream {
                 .with_durable(durable));
             }
         }
-    }
-
-    /// Handles a pipeline fault. The file breaks for good, naming the node, the stage, and how
-    /// much is durable.
-    pub(super) fn recover(&self, w: &mut Writer, _deadline: Deadline) -> Result<()> {
-        let (fault, durable) = {
-            let mut acks = self.acks.lock();
-            (acks.fault.take(), acks.acked_pos)
-        };
-        let Some(Fault { node, error, .. }) = fault else { return Ok(()) };
-        self.ctx.stats.pipeline_faults.fetch_add(1, Ordering::Relaxed);
-        let ending = w.block.as_ref().is_some_and(|b| b.ending);
-        let stage = if ending { "closing a block" } else { "streaming" };
-        let name = w.block.as_ref().map_or_else(String::new, |b| {
-            format!(" ({}, node {node} of its pipeline {})", b.target.block_name(), b.target.name(node))
-        });
-        w.packet = None;
-        let error = error
-            .with_status(Status::Pipeline)
-            .with_stage(stage)
-            .context(format!(
-                "{stage} {}{name} failed with {durable} bytes durable",
-                self.file.path
-            ));
-        Err(self.break_file(error))
     }
 }
 

@@ -10,9 +10,13 @@ mod block;
 mod output_stream;
 mod packet;
 mod pipeline;
+mod recovery;
+mod recovery_state;
 mod sender;
 
-pub use output_stream::{check_options, FileIdentity, OutputStream, StreamOptions, SyncMode};
+pub use output_stream::{
+    FileIdentity, OutputStream, Start, StreamOptions, SyncMode, check_options,
+};
 
 use crate::buf::BufferPool;
 use crate::conf::client_config::ClientConfig;

@@ -2,6 +2,8 @@
 use super::ack_reader::AckReader;
 use super::packet::{Packet, PacketShape};
 use super::pipeline::Target;
+use super::recovery::Recovery;
+use super::recovery_state::Progress;
 use super::{LeaseHolder, WriteContext};
 use crate::checksum::ChecksumType;
 use crate::dfs_log;
@@ -46,6 +48,10 @@ pub struct StreamOptions {
     pub add_block_flags: Vec<i32>,
     /// Preferred DataNodes as `ip:port`.
     pub favored_nodes: Vec<String>,
+    /// Any pipeline fault breaks the file at once, for a log that rather rolls than waits.
+    pub fail_fast: bool,
+    /// A flush fails when fewer DataNodes than this are in the pipeline; 0 = no floor.
+    pub min_replicas: u32,
 }
 
 /// The file as the NameNode knows it.
@@ -57,6 +63,17 @@ pub struct FileIdentity {
     pub file_id: u64,
     /// The file's storage policy is LAZY_PERSIST.
     pub lazy_persist: bool,
+}
+
+/// Where writing starts in a file that exists.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// Bytes in the file.
+    pub length: u64,
+    /// The last block, to be continued; `None` when it is full, absent, or not to be touched.
+    pub last: Option<hdfs::LocatedBlockProto>,
+    /// The last block, to be followed by a new one (Java's NEW_BLOCK).
+    pub previous: Option<hdfs::ExtendedBlockProto>,
 }
 
 /// The pipeline of the current block.
@@ -81,6 +98,20 @@ pub(super) struct Writer {
     pub(super) next_seqno: i64,
     /// DataNodes that a set-up failed on, and when.
     pub(super) excluded: Vec<(hdfs::DatanodeInfoProto, Instant)>,
+    /// DataNodes that left a pipeline of this file after a fault.
+    pub(super) failed: Vec<hdfs::DatanodeInfoProto>,
+    /// Packets that a recovery has to send again, before anything else.
+    pub(super) resend: VecDeque<Packet>,
+    pub(super) progress: Progress,
+    pub(super) recovery: Recovery,
+    /// The current block was flushed.
+    pub(super) flushed: bool,
+    /// The file was opened for append.
+    pub(super) appended: bool,
+    /// The last block of an appended file has no pipeline yet.
+    pub(super) appending: bool,
+    /// An attempt to set that pipeline up failed.
+    pub(super) append_failed: bool,
     pub(super) closed: bool,
 }
 
@@ -94,7 +125,8 @@ impl Writer {
 /// What went wrong in a pipeline, and at which node.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
-    pub(super) node: usize,
+    /// The node at fault; `None` once it has left the pipeline.
+    pub(super) node: Option<usize>,
     pub(super) restarting: bool,
     pub(super) error: Error,
 }
@@ -181,6 +213,14 @@ impl OutputStream {
                 sealed_in_block: 0,
                 next_seqno: 0,
                 excluded: Vec::new(),
+                failed: Vec::new(),
+                resend: VecDeque::new(),
+                progress: Progress::default(),
+                recovery: Recovery::default(),
+                flushed: false,
+                appended: false,
+                appending: false,
+                append_failed: false,
                 closed: false,
             }),
             acks: Mutex::new(Acks {
@@ -215,6 +255,44 @@ impl OutputStream {
         let tended: Weak<dyn crate::keeper::Tended> = Arc::downgrade(&stream) as _;
         crate::keeper::register(tended);
         Ok(OutputStream { stream })
+    }
+
+    /// Wraps a file that the NameNode has just opened for append. The pipeline to its last block
+    /// is set up with the first packet.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the options contradict each other; `Protocol` when the NameNode's
+    /// answer does.
+    pub fn append(
+        ctx: Arc<WriteContext>,
+        file: FileIdentity,
+        options: StreamOptions,
+        start: Start,
+    ) -> Result<OutputStream> {
+        let target = start.last.map(Target::new).transpose()?;
+        let in_block = target.as_ref().map_or(0, |t| t.block.num_bytes());
+        if in_block > start.length || in_block >= options.block_size {
+            return Err(Error::protocol(format!(
+                "the NameNode says that the last block of {} holds {in_block} of {} bytes",
+                file.path, start.length
+            )));
+        }
+        let stream = OutputStream::new(ctx, file, options)?;
+        {
+            let inner = &stream.stream;
+            let mut w = inner.writer.lock();
+            let mut acks = inner.acks.lock();
+            w.appended = true;
+            w.appending = target.is_some();
+            w.block = target.map(|target| Block { target, ending: false });
+            w.previous = start.previous;
+            w.block_start = start.length - in_block;
+            w.sealed_in_block = in_block;
+            acks.acked_in_block = in_block;
+            acks.acked_pos = start.length;
+            inner.pos.store(start.length, Ordering::Release);
+        }
+        Ok(stream)
     }
 
     /// Appends all of `bytes`. Blocks only while the packet window or the socket is full, or at a
@@ -336,9 +414,7 @@ impl Stream {
         let w = &mut *writer;
         // The warm case: room in the current packet. A broken or closed file has no packet.
         let rest = match w.packet.as_mut() {
-            Some(packet)
-                if packet.room() > bytes.len() && self.alive.load(Ordering::Relaxed) =>
-            {
+            Some(packet) if packet.room() > bytes.len() && self.alive.load(Ordering::Relaxed) => {
                 packet.fill(bytes);
                 self.pos.fetch_add(bytes.len() as u64, Ordering::Release);
                 return Ok(());
@@ -396,6 +472,7 @@ impl Stream {
             let w = &mut *writer;
             self.check_open(w)?;
             let goal = *goal.get_or_insert_with(|| self.pos.load(Ordering::Acquire));
+            w.flushed = true;
             self.settle(w, deadline)?;
             let pending = w.packet.as_ref().is_some_and(|p| p.new_bytes() > 0);
             if pending && (w.sealed_pos() < goal || mode.sync) {
@@ -422,6 +499,7 @@ impl Stream {
             break w.next_seqno - 1;
         };
         self.wait_acked(seqno, deadline)?;
+        self.check_floor()?;
         self.persist(mode.update_length, deadline)?;
         let stats = &self.ctx.stats;
         stats.flushes.fetch_add(1, Ordering::Relaxed);
@@ -429,6 +507,21 @@ impl Stream {
             stats.flushes_combined.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// The bytes are acknowledged, but by fewer DataNodes than the caller accepts.
+    fn check_floor(&self) -> Result<()> {
+        let acks = self.acks.lock();
+        let (live, floor) = (acks.node_count, self.options.min_replicas as usize);
+        if live >= floor || acks.conn.is_none() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Status::Pipeline,
+            format!("{} has {live} live replicas, fewer than the floor of {floor}", self.file.path),
+        )
+        .with_stage("streaming")
+        .with_durable(acks.acked_pos))
     }
 
     /// Tells the NameNode the length once a pipeline, or whenever `always`.

@@ -30,7 +30,11 @@ impl PacketShape {
     /// Chunk budget of `dfs.client-write-packet-size`.
     // Hadoop 3.4 DFSOutputStream#computePacketChunkSize: header room comes off the size, and one
     // chunk always fits.
-    pub(crate) fn new(checksum: ChecksumType, bytes_per_checksum: usize, packet_bytes: usize) -> Self {
+    pub(crate) fn new(
+        checksum: ChecksumType,
+        bytes_per_checksum: usize,
+        packet_bytes: usize,
+    ) -> Self {
         let body = packet_bytes.saturating_sub(MAX_HEADER_LEN);
         let chunks_max = (body / (bytes_per_checksum + checksum.sum_len())).max(1);
         PacketShape { checksum, bytes_per_checksum, chunks_max }
@@ -117,7 +121,12 @@ impl Packet {
     }
 
     /// A packet without data: the end of a block, or a sync of what was sent before.
-    pub(crate) fn empty(shape: PacketShape, offset_in_block: u64, last: bool, sync: bool) -> Packet {
+    pub(crate) fn empty(
+        shape: PacketShape,
+        offset_in_block: u64,
+        last: bool,
+        sync: bool,
+    ) -> Packet {
         Packet {
             buffer: None,
             shape,
@@ -199,7 +208,8 @@ impl Packet {
         let mut at = self.hashed;
         if at % chunk != 0 {
             let stop = end.min(at - at % chunk + chunk);
-            self.running = checksum::update(ty, self.running, data.get(at..stop).unwrap_or_default());
+            self.running =
+                checksum::update(ty, self.running, data.get(at..stop).unwrap_or_default());
             if stop % chunk == 0 {
                 put_sum(sums, at / chunk, self.running);
                 self.running = 0;
@@ -306,7 +316,12 @@ impl Packet {
     ///
     /// # Errors
     /// `NoMemory` from the pool.
-    pub(crate) fn grow(&mut self, pool: &BufferPool, block_left: u64, deadline: Deadline) -> Result<bool> {
+    pub(crate) fn grow(
+        &mut self,
+        pool: &BufferPool,
+        block_left: u64,
+        deadline: Deadline,
+    ) -> Result<bool> {
         let limit = (self.shape.chunks_max * self.shape.bytes_per_checksum) as u64;
         let aligned = self.chunk == self.shape.bytes_per_checksum;
         let most = limit.min(self.data_len as u64 + block_left);
@@ -315,8 +330,14 @@ impl Packet {
         }
         self.hash();
         let want = self.data_max.saturating_mul(4);
-        let mut next =
-            Packet::new(self.shape, pool, self.offset_in_block, self.data_len as u64 + block_left, want, deadline)?;
+        let mut next = Packet::new(
+            self.shape,
+            pool,
+            self.offset_in_block,
+            self.data_len as u64 + block_left,
+            want,
+            deadline,
+        )?;
         let (len, sums) = (self.data_len, self.sums_len());
         if let (Some(from), Some(to)) = (self.buffer.as_deref(), next.buffer.as_deref_mut()) {
             let data = from.get(self.data_start..self.data_start + len).unwrap_or_default();
@@ -438,7 +459,8 @@ mod tests {
         let mut packet = Packet::new(shape(65536), &pool, 1024, 700, 5000, Deadline::NONE).unwrap();
         assert_eq!(packet.fill(&[1; 5000]), 700);
         assert!(!packet.grow(&pool, 0, Deadline::NONE).unwrap());
-        let mut packet = Packet::new(shape(65536), &pool, 1000, 9000, 5000, Deadline::NONE).unwrap();
+        let mut packet =
+            Packet::new(shape(65536), &pool, 1000, 9000, 5000, Deadline::NONE).unwrap();
         assert_eq!(packet.fill(&[7; 10]), 10);
         packet.seal(0);
         assert_eq!(check(&packet).len(), 10);

@@ -91,7 +91,10 @@ impl Target {
 
     /// The block's name in messages.
     pub(crate) fn block_name(&self) -> String {
-        format!("{}:blk_{}_{}", self.block.pool_id, self.block.block_id, self.block.generation_stamp)
+        format!(
+            "{}:blk_{}_{}",
+            self.block.pool_id, self.block.block_id, self.block.generation_stamp
+        )
     }
 }
 
@@ -170,8 +173,7 @@ pub(crate) fn connect(
     config: &ClientConfig,
     deadline: Deadline,
 ) -> std::result::Result<AckReader, Box<SetupFailure>> {
-    let at_first =
-        |error: Error| Box::new(SetupFailure { error, bad_node: 0, restarting: false });
+    let at_first = |error: Error| Box::new(SetupFailure { error, bad_node: 0, restarting: false });
     let target = setup.target;
     let n = target.nodes.len() as u64;
     let Some(first) = target.nodes.first() else {
@@ -209,4 +211,60 @@ pub(crate) fn connect(
         return Err(Box::new(SetupFailure { error, bad_node, restarting }));
     }
     Ok(reader)
+}
+
+/// A TRANSFER_BLOCK request.
+pub(crate) struct TransferRequest<'a> {
+    pub(crate) block: &'a hdfs::ExtendedBlockProto,
+    /// From the answer that named the new node.
+    pub(crate) token: &'a common::TokenProto,
+    pub(crate) client_name: &'a str,
+    pub(crate) to: &'a hdfs::DatanodeInfoProto,
+    pub(crate) storage_type: Option<i32>,
+    pub(crate) storage_id: Option<String>,
+    /// Time that the copy may take beyond the socket time-out, ms.
+    pub(crate) extra_ms: u64,
+}
+
+/// Has DataNode `from` copy its replica, and waits for the end of the copy.
+pub(crate) fn transfer(
+    from: &hdfs::DatanodeInfoProto,
+    request: &TransferRequest<'_>,
+    config: &ClientConfig,
+    deadline: Deadline,
+) -> Result<()> {
+    let peer = peer::connect(&from.id, config, deadline)?;
+    let with_extra = |ms: u64| if ms == 0 { 0 } else { ms + request.extra_ms };
+    let conn = Arc::new(Conn {
+        socket: peer.socket,
+        server: peer.server,
+        read_timeout_ms: with_extra(config.socket_timeout_ms),
+        write_timeout_ms: with_extra(config.socket_write_timeout_ms),
+    });
+    let message = hdfs::OpTransferBlockProto {
+        header: hdfs::ClientOperationHeaderProto {
+            base_header: hdfs::BaseHeaderProto {
+                block: request.block.clone(),
+                token: Some(request.token.clone()),
+                trace_info: None,
+            },
+            client_name: request.client_name.to_owned(),
+        },
+        targets: vec![request.to.clone()],
+        target_storage_types: request.storage_type.into_iter().collect(),
+        target_storage_ids: request.storage_id.clone().into_iter().collect(),
+    };
+    let mut bytes = Vec::with_capacity(512);
+    transfer::encode_op(Op::TransferBlock, &message, &mut bytes);
+    let limit = deadline.min(Deadline::after_ms(conn.write_timeout_ms));
+    conn.socket
+        .send_all(&mut [IoSlice::new(&bytes)], limit)
+        .map_err(|e| conn.io_error(&e, "sending TRANSFER_BLOCK to"))?;
+    let mut reader = AckReader::new(Arc::clone(&conn));
+    let limit = deadline.min(Deadline::after_ms(conn.read_timeout_ms));
+    let response = reader.wait_message(limit, |bytes| {
+        hdfs::BlockOpResponseProto::decode(bytes)
+            .map_err(|e| Error::protocol(format!("the answer to TRANSFER_BLOCK: {e}")))
+    })?;
+    transfer::check_response(&response).map_err(|e| e.with_server(&conn.server))
 }

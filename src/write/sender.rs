@@ -8,8 +8,8 @@ use crate::keeper::Tended;
 use crate::sys::socket::{READABLE, WAIT_SLICE_MS, WRITABLE};
 use crate::time::{Deadline, now};
 use crate::wire::packet::{
-    HEARTBEAT_SEQNO, MAX_HEADER_LEN, PacketHeader, PipelineAck, STATUS_OOB_RESTART,
-    STATUS_SUCCESS, encode_header,
+    HEARTBEAT_SEQNO, MAX_HEADER_LEN, PacketHeader, PipelineAck, STATUS_OOB_RESTART, STATUS_SUCCESS,
+    encode_header,
 };
 use crate::wire::transfer::status_name;
 use parking_lot::MutexGuard;
@@ -23,12 +23,26 @@ const WINDOW_BYTES: usize = 80 * 65536;
 /// are then reused while they are in cache.
 const DRAIN_EVERY: i64 = 4;
 
+/// How an attempt to put a packet on the wire ended.
+pub(super) enum Pushed {
+    /// All of it is on the wire.
+    Done,
+    /// The pipeline is at fault; recovery sends it again.
+    Fault,
+}
+
 impl Stream {
     /// Finishes what an earlier call left half done when its deadline passed.
     pub(super) fn settle(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
-        if self.acks.lock().partial.is_some() {
-            self.push_out(w, deadline)?;
+        if self.acks.lock().fault.is_some() {
+            self.recover(w, deadline)?;
         }
+        if self.acks.lock().partial.is_some()
+            && let Pushed::Fault = self.push_out(w, deadline)?
+        {
+            self.recover(w, deadline)?;
+        }
+        self.finish_resend(w, deadline)?;
         let full = w.sealed_in_block == self.options.block_size;
         if w.block.as_ref().is_some_and(|b| b.ending || full) {
             self.finish_block(w, deadline)?;
@@ -82,9 +96,20 @@ impl Stream {
         self.send(w, packet, !last, deadline)
     }
 
-    /// Puts a sealed packet on the wire and among the unacknowledged ones. A time-out may leave it
-    /// partly sent; `settle` then goes on.
+    /// Puts a sealed packet on the wire. A time-out may leave it partly sent; `settle` then goes on.
     fn send(&self, w: &mut Writer, packet: Packet, flush: bool, deadline: Deadline) -> Result<()> {
+        if flush {
+            self.acks.lock().flush_seqno = packet.seqno;
+        }
+        match self.push_packet(w, packet, deadline)? {
+            Pushed::Done => Ok(()),
+            Pushed::Fault => self.recover(w, deadline),
+        }
+    }
+
+    /// Appends a packet to the unacknowledged ones and sends what the socket takes; false when it
+    /// did not take all.
+    pub(super) fn enqueue(&self, packet: Packet) -> Result<bool> {
         let mut acks = self.acks.lock();
         if let Some(error) = acks.broken.as_ref() {
             return Err(error.clone());
@@ -94,9 +119,6 @@ impl Stream {
             acks.heard = at;
         }
         acks.last_sent = at;
-        if flush {
-            acks.flush_seqno = packet.seqno;
-        }
         let drain = packet.seqno % DRAIN_EVERY == 0 && !acks.unacked.is_empty();
         acks.unacked_memory += packet.memory();
         acks.unacked.push_back(packet);
@@ -106,8 +128,7 @@ impl Stream {
         if drain {
             self.try_drain(&mut acks);
         }
-        drop(acks);
-        if done { Ok(()) } else { self.push_out(w, deadline) }
+        Ok(done && acks.fault.is_none())
     }
 
     /// Sends what the socket takes of the last packet; true when nothing is left to send (or the
@@ -130,7 +151,7 @@ impl Stream {
                     acks.partial = None;
                     // The acks may already say who is to blame.
                     self.try_drain(acks);
-                    raise(acks, Fault { node: 0, restarting: false, error });
+                    raise(acks, Fault { node: Some(0), restarting: false, error });
                     return true;
                 }
             }
@@ -140,7 +161,7 @@ impl Stream {
     }
 
     /// Waits for the socket to take the rest of the last packet, reading acks meanwhile.
-    fn push_out(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+    pub(super) fn push_out(&self, _w: &mut Writer, deadline: Deadline) -> Result<Pushed> {
         self.ctx.stats.window_waits.fetch_add(1, Ordering::Relaxed);
         let mut stalled_since = now();
         let mut before = None;
@@ -150,20 +171,19 @@ impl Stream {
                 return Err(error.clone());
             }
             if acks.fault.is_some() {
-                drop(acks);
-                return self.recover(w, deadline);
+                return Ok(Pushed::Fault);
             }
             if self.try_push(&mut acks) {
                 if acks.fault.is_some() {
                     continue;
                 }
-                return Ok(());
+                return Ok(Pushed::Done);
             }
             if acks.partial != before {
                 before = acks.partial;
                 stalled_since = now();
             }
-            let Some(conn) = acks.conn.clone() else { return Ok(()) };
+            let Some(conn) = acks.conn.clone() else { return Ok(Pushed::Done) };
             // Whoever holds the reader would otherwise spin on readable acks.
             let events = if acks.reader.is_some() { WRITABLE | READABLE } else { WRITABLE };
             drop(acks);
@@ -176,7 +196,7 @@ impl Stream {
                     if limit > 0 && stalled_since.elapsed() > Duration::from_millis(limit) {
                         let error = conn.io_error(&e, "sending a packet to");
                         let mut acks = self.acks.lock();
-                        raise(&mut acks, Fault { node: 0, restarting: false, error });
+                        raise(&mut acks, Fault { node: Some(0), restarting: false, error });
                     } else if deadline.passed() {
                         return Err(self.timed_out("writing to"));
                     }
@@ -184,7 +204,7 @@ impl Stream {
                 Err(e) => {
                     let error = conn.io_error(&e, "sending a packet to");
                     let mut acks = self.acks.lock();
-                    raise(&mut acks, Fault { node: 0, restarting: false, error });
+                    raise(&mut acks, Fault { node: Some(0), restarting: false, error });
                 }
             }
         }
@@ -193,8 +213,7 @@ impl Stream {
     /// Waits until one more packet may be outstanding.
     fn wait_window(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         let packets = self.ctx.config.max_packets_in_flight.max(1);
-        let full =
-            |a: &Acks| a.unacked.len() >= packets || a.unacked_memory >= WINDOW_BYTES;
+        let full = |a: &Acks| a.unacked.len() >= packets || a.unacked_memory >= WINDOW_BYTES;
         let acks = self.acks.lock();
         if !full(&acks) && acks.fault.is_none() {
             return Ok(());
@@ -254,7 +273,7 @@ impl Stream {
                 acks = self.acks.lock();
                 continue;
             }
-            if acks.partial.is_some() && acks.reader.is_some() {
+            if acks.conn.is_none() || (acks.partial.is_some() && acks.reader.is_some()) {
                 // A call that timed out left its packet half sent; only the writer may go on.
                 drop(acks);
                 let mut writer = self.lock_writer(deadline)?;
@@ -272,7 +291,11 @@ impl Stream {
     }
 
     /// One step of waiting: reads acks if nobody does, else waits for the thread that does.
-    fn step<'a>(&'a self, mut acks: MutexGuard<'a, Acks>, deadline: Deadline) -> MutexGuard<'a, Acks> {
+    fn step<'a>(
+        &'a self,
+        mut acks: MutexGuard<'a, Acks>,
+        deadline: Deadline,
+    ) -> MutexGuard<'a, Acks> {
         let Some(mut reader) = acks.reader.take() else {
             let slice = Deadline::after_ms(WAIT_SLICE_MS).min(deadline);
             if let Some(at) = slice.instant() {
@@ -322,7 +345,7 @@ impl Stream {
                         Ok(None) => return,
                         Err(error) => {
                             let error = error.with_server(&reader.conn.server);
-                            raise(acks, Fault { node: 0, restarting: false, error });
+                            raise(acks, Fault { node: Some(0), restarting: false, error });
                             return;
                         }
                     }
@@ -330,7 +353,7 @@ impl Stream {
             }
             Err(e) => {
                 let error = reader.conn.io_error(&e, "waiting for acks of");
-                raise(acks, Fault { node: 0, restarting: false, error });
+                raise(acks, Fault { node: Some(0), restarting: false, error });
             }
         }
     }
@@ -345,7 +368,7 @@ impl Stream {
         {
             let text = format!("no ack came from {} within {limit} ms", conn.server);
             let error = Error::new(Status::TimedOut, text).with_server(&conn.server);
-            raise(acks, Fault { node: 0, restarting: false, error });
+            raise(acks, Fault { node: Some(0), restarting: false, error });
             return;
         }
         let timeout = self.ctx.config.socket_timeout_ms;
@@ -379,11 +402,11 @@ impl Stream {
             Ok(Some(_)) => {
                 let text = format!("a heartbeat to {} was cut off", conn.server);
                 let error = Error::new(Status::ConnectionLost, text).with_server(&conn.server);
-                raise(acks, Fault { node: 0, restarting: false, error });
+                raise(acks, Fault { node: Some(0), restarting: false, error });
             }
             Err(e) => {
                 let error = conn.io_error(&e, "sending a heartbeat to");
-                raise(acks, Fault { node: 0, restarting: false, error });
+                raise(acks, Fault { node: Some(0), restarting: false, error });
             }
         }
     }
@@ -412,12 +435,15 @@ fn take_ack(acks: &mut Acks, ack: &PipelineAck, server: &str) -> Option<Fault> {
         let words = status_name(i32::from(status));
         let error = Error::new(
             Status::DataNode,
-            format!("DataNode {node} (node {i} of {}) answered {words} for packet {}", acks.node_count, ack.seqno),
+            format!(
+                "DataNode {node} (node {i} of {}) answered {words} for packet {}",
+                acks.node_count, ack.seqno
+            ),
         )
         .with_server(&node)
         .with_remote(words, "");
         let node = i.min(acks.node_count.saturating_sub(1));
-        return Some(Fault { node, restarting: status == STATUS_OOB_RESTART, error });
+        return Some(Fault { node: Some(node), restarting: status == STATUS_OOB_RESTART, error });
     }
     // Differs: Java trusts an ack with fewer replies than nodes; each real DataNode adds its own,
     // so a missing one means that a node's word is missing.
@@ -428,7 +454,7 @@ fn take_ack(acks: &mut Acks, ack: &PipelineAck, server: &str) -> Option<Fault> {
         );
         let node = ack.count.min(acks.node_count.saturating_sub(1));
         let error = Error::protocol(text).with_server(&name(acks, node));
-        return Some(Fault { node, restarting: false, error });
+        return Some(Fault { node: Some(node), restarting: false, error });
     }
     if ack.seqno == HEARTBEAT_SEQNO {
         return None;
@@ -438,7 +464,7 @@ fn take_ack(acks: &mut Acks, ack: &PipelineAck, server: &str) -> Option<Fault> {
     if expected != Some(ack.seqno) || !complete {
         let text = format!("{server} acknowledged packet {} where {expected:?} was due", ack.seqno);
         let error = Error::protocol(text).with_server(server);
-        return Some(Fault { node: 0, restarting: false, error });
+        return Some(Fault { node: Some(0), restarting: false, error });
     }
     if let Some(packet) = acks.unacked.pop_front() {
         let end = packet.end_in_block();

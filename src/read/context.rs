@@ -1,0 +1,144 @@
+//! What every stream of one file system shares for reading.
+use crate::buf::BufferPool;
+use crate::conf::client_config::ClientConfig;
+use crate::datanode::peer_cache::PeerCache;
+use crate::error::{Error, Result, Status};
+use crate::proto::hdfs::{
+    DatanodeIdProto, ExtendedBlockProto, HdfsFileStatusProto, LocatedBlockProto, LocatedBlocksProto,
+};
+use crate::time::Deadline;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The questions that a reader asks besides reading: the NameNode answers all but one. A trait, so
+/// that tests can script the answers.
+pub trait Locations: Send + Sync {
+    /// The client's name, for the DataNodes' logs.
+    fn client_name(&self) -> &str;
+
+    /// `getFileInfo`.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn get_file_info(&self, src: &str, d: Deadline) -> Result<Option<HdfsFileStatusProto>>;
+
+    /// `getBlockLocations`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such file (or it is a directory), else those of the call.
+    fn get_block_locations(
+        &self,
+        src: &str,
+        offset: u64,
+        length: u64,
+        d: Deadline,
+    ) -> Result<LocatedBlocksProto>;
+
+    /// `reportBadBlocks`.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn report_bad_blocks(&self, blocks: Vec<LocatedBlockProto>, d: Deadline) -> Result<()>;
+
+    /// `getReplicaVisibleLength` of a DataNode.
+    ///
+    /// # Errors
+    /// `NotFound` when the DataNode has no such replica, else those of the call.
+    fn replica_visible_length(
+        &self,
+        id: &DatanodeIdProto,
+        block: &ExtendedBlockProto,
+        d: Deadline,
+    ) -> Result<u64>;
+}
+
+/// Counters of all reads of a file system.
+#[derive(Debug, Default)]
+pub struct ReadStats {
+    /// Bytes delivered to callers.
+    pub bytes: AtomicU64,
+    /// READ_BLOCK operations that delivered what they were asked for.
+    pub requests: AtomicU64,
+    /// Connections made.
+    pub connects: AtomicU64,
+    /// Operations that ran on a cached connection.
+    pub cache_hits: AtomicU64,
+    /// Cached connections that broke when they were used again; no node was blamed.
+    pub stale_peers: AtomicU64,
+    /// Failures after which another attempt was made.
+    pub failovers: AtomicU64,
+    /// Replicas whose data did not match its checksums.
+    pub checksum_failures: AtomicU64,
+}
+
+impl ReadStats {
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// One per file system; shared by its streams.
+pub struct ReadContext {
+    /// The NameNode, as readers see it.
+    pub locations: Arc<dyn Locations>,
+    /// The settings.
+    pub config: Arc<ClientConfig>,
+    /// Buffers for headers and unaligned edges.
+    pub pool: BufferPool,
+    /// Idle connections.
+    pub peers: Arc<PeerCache>,
+    /// Counters.
+    pub stats: Arc<ReadStats>,
+}
+
+impl ReadContext {
+    /// A context with an empty connection cache of the configured size.
+    pub fn new(
+        locations: Arc<dyn Locations>,
+        config: Arc<ClientConfig>,
+        pool: BufferPool,
+    ) -> ReadContext {
+        let peers = PeerCache::new(config.socketcache_capacity, config.socketcache_expiry_ms);
+        ReadContext { locations, config, pool, peers: Arc::new(peers), stats: Arc::default() }
+    }
+}
+
+/// Longest time that a pause goes without a look at `closed`, ms.
+const PAUSE_SLICE_MS: u64 = 50;
+
+/// Sleeps on the caller's thread.
+///
+/// # Errors
+/// `TimedOut` when the deadline passes first, `Closed` when the stream is closed meanwhile.
+pub(crate) fn pause(ms: u64, closed: &AtomicBool, d: Deadline) -> Result<()> {
+    let end = Deadline::after_ms(ms.max(1));
+    loop {
+        if closed.load(Ordering::Relaxed) {
+            return Err(Error::new(Status::Closed, "the file was closed during the call"));
+        }
+        if d.passed() {
+            return Err(Error::new(Status::TimedOut, "the time limit of the call passed"));
+        }
+        let left = end.min(d).remaining().unwrap_or_default();
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(Duration::from_millis(PAUSE_SLICE_MS)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_ends_early_for_a_deadline_and_a_close() {
+        let closed = AtomicBool::new(false);
+        pause(5, &closed, Deadline::NONE).unwrap();
+        let late = pause(60_000, &closed, Deadline::after_ms(5)).unwrap_err();
+        assert_eq!(late.status(), Status::TimedOut);
+        closed.store(true, Ordering::Relaxed);
+        assert_eq!(pause(60_000, &closed, Deadline::NONE).unwrap_err().status(), Status::Closed);
+    }
+}
