@@ -1,4 +1,5 @@
 //! Test servers of libdfs.
-#![deny(unsafe_code)]
 
+pub mod data;
+pub mod hadoop;
 pub mod minidfs;
