@@ -117,7 +117,7 @@ fn seeks_skip_when_near_and_reconnect_when_far() {
     check(100);
     assert_eq!(rig.nodes[0].requests(), 3);
     // Near the end of the block the rest is drained, and the connection lives on.
-    check(1_000_000);
+    check(950_000);
     let connections = rig.nodes[0].connections();
     check(0);
     assert_eq!(rig.nodes[0].connections(), connections);

@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What goes wrong in an operation; packets are counted from 0.
+/// What goes wrong in an operation. Packet k is the one that holds byte k * `packet_bytes` of the
+/// block, or begins behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
@@ -34,7 +35,7 @@ pub(super) enum Fault {
     CloseAt(usize),
     /// The connection is closed in the middle of packet k's data.
     CloseInside(usize),
-    /// Nothing comes after packet k.
+    /// Nothing comes from packet k on.
     StallAt(usize),
     /// The trailer comes instead of packet k.
     EarlyLast(usize),
@@ -64,8 +65,6 @@ pub(super) enum Fault {
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) request: OpReadBlockProto,
-    /// Number of the connection, from 0.
-    pub(super) connection: usize,
 }
 
 pub(super) struct Script {
@@ -113,10 +112,10 @@ impl DataNode {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
-                let connection = connections.fetch_add(1, Ordering::SeqCst);
+                connections.fetch_add(1, Ordering::SeqCst);
                 let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
                 let statuses = Arc::clone(&statuses);
-                std::thread::spawn(move || serve(stream, connection, &script, &seen, &statuses));
+                std::thread::spawn(move || serve(stream, &script, &seen, &statuses));
             }
         });
         node
@@ -161,7 +160,6 @@ fn read_varint(stream: &mut TcpStream) -> Option<usize> {
 
 fn serve(
     mut stream: TcpStream,
-    connection: usize,
     script: &Mutex<Script>,
     seen: &Mutex<Vec<Seen>>,
     statuses: &Mutex<Vec<u8>>,
@@ -178,7 +176,7 @@ fn serve(
         let mut message = vec![0; len];
         stream.read_exact(&mut message).unwrap();
         let request = OpReadBlockProto::decode(&message[..]).unwrap();
-        seen.lock().unwrap().push(Seen { request: request.clone(), connection });
+        seen.lock().unwrap().push(Seen { request: request.clone() });
         let (fault, reply, last_op) = {
             let mut script = script.lock().unwrap();
             let fault = if script.fault.1 > 0 { script.fault.0 } else { Fault::None };
@@ -304,16 +302,16 @@ fn reply(script: &Script, request: &OpReadBlockProto, fault: Fault) -> Vec<u8> {
         }),
         ..Default::default()
     });
-    let (mut at, mut seqno, mut k) = (start, 0, 0);
+    let (mut at, mut seqno) = (start, 0);
     while at < end {
         let n = script.packet_bytes.min(end - at);
+        let k = at / script.packet_bytes;
         let data = &data[at..at + n];
         match fault {
             Fault::CloseAt(i) | Fault::StallAt(i) if i == k => return out,
             Fault::EarlyLast(i) if i == k => break,
             Fault::Omit(i) if i == k => {
                 at += n;
-                k += 1;
                 continue;
             }
             _ => {}
@@ -335,7 +333,6 @@ fn reply(script: &Script, request: &OpReadBlockProto, fault: Fault) -> Vec<u8> {
             _ => {}
         }
         at += n;
-        k += 1;
     }
     if fault == Fault::Extra {
         packet(&mut out, script, at, seqno, &[7; 512], 0);
