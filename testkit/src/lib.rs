@@ -1,1 +1,4 @@
 //! Test servers of libdfs.
+#![deny(unsafe_code)]
+
+pub mod minidfs;
