@@ -1,4 +1,5 @@
 //! Tests of minidfs itself, driven by a raw client that knows nothing but the wire formats.
 mod basic;
+mod pipeline;
 mod raw;
 mod sink;
