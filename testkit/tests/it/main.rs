@@ -1,5 +1,9 @@
 //! Tests of minidfs itself, driven by a raw client that knows nothing but the wire formats.
 mod basic;
+mod ha;
+mod lease;
+mod namespace;
 mod pipeline;
 mod raw;
+mod rpc;
 mod sink;
