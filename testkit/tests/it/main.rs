@@ -1,5 +1,6 @@
 //! Tests of minidfs itself, driven by a raw client that knows nothing but the wire formats.
 mod basic;
+mod faults;
 mod ha;
 mod lease;
 mod namespace;
