@@ -11,6 +11,8 @@
 #[cfg(all(feature = "capi", panic = "abort"))]
 compile_error!("the C boundary turns panics into statuses, so it needs panic = \"unwind\"");
 
+pub use dfs_proto as proto;
+
 pub mod buf;
 pub mod checksum;
 pub mod client;
@@ -22,7 +24,6 @@ pub mod keeper;
 pub mod log;
 pub mod namenode;
 pub mod net;
-pub mod proto;
 pub mod read;
 pub mod sys;
 pub mod time;
