@@ -13,6 +13,7 @@ compile_error!("the C boundary turns panics into statuses, so it needs panic = \
 
 pub mod buf;
 pub mod checksum;
+pub mod client;
 pub mod conf;
 pub mod datanode;
 pub mod error;

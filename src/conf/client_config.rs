@@ -10,7 +10,7 @@ pub struct NameService {
     pub name: String,
     /// True when `name` is a logical nameservice.
     pub logical: bool,
-    /// `(id, host:port)` of each NameNode, in configured order; one entry with an empty id if plain.
+    /// `(id, host:port)` of each NameNode, in configured order; one with an empty id if plain.
     pub namenodes: Vec<(String, String)>,
 }
 
@@ -113,8 +113,8 @@ pub struct ClientConfig {
     pub block_write_retries: u32,
     /// `dfs.client.block.write.locateFollowingBlock.retries`.
     pub locate_following_block_retries: u32,
-    /// `dfs.client.block.write.locateFollowingBlock.initial.delay.ms`: with the retries it gives the
-    /// total time that `addBlock` and `complete` are polled; the polling itself starts at 1 ms.
+    /// `dfs.client.block.write.locateFollowingBlock.initial.delay.ms`: with the retries it gives
+    /// the total time that `addBlock` and `complete` are polled; the polling itself starts at 1 ms.
     pub locate_following_block_initial_delay_ms: u64,
     /// `dfs.client.block.write.locateFollowingBlock.max.delay.ms`.
     pub locate_following_block_max_delay_ms: u64,
@@ -155,7 +155,6 @@ pub struct ClientConfig {
     pub hedged_read_threshold_ms: u64,
     /// `dfs.checksum.combine.mode` is COMPOSITE_CRC.
     pub checksum_composite: bool,
-    /// `dfs.ls.limit` has no client side; entries of one listing page are the NameNode's choice.
     /// `dfs.client.server-defaults.validity.period.ms`.
     pub server_defaults_validity_ms: u64,
 

@@ -145,13 +145,14 @@ keys! {
     "NameNode services" {
         DFS_CLIENT_FAILOVER_PROXY_PROVIDER = "dfs.client.failover.proxy.provider.<ns>",
             Kind::Text, Unset, "",
-            "Makes `<ns>` a logical service; any class but IPFailoverProxyProvider fails over alike";
+            "Makes `<ns>` a logical service, unless the class is IPFailoverProxyProvider";
         DFS_HA_NAMENODES = "dfs.ha.namenodes.<ns>", Kind::Text, Unset, "",
             "Ids of the NameNodes of `<ns>`, comma-separated; also makes it a logical service";
         DFS_NAMENODE_RPC_ADDRESS = "dfs.namenode.rpc-address.<ns>.<nn>", Kind::Text, Unset, "",
             "Address of one NameNode, as host:port; without a port, 8020";
         DFS_CLIENT_FAILOVER_RANDOM_ORDER = "dfs.client.failover.random.order", FLAG,
-            Value("false"), "since 2.9, true by default in 3.5; with `.<ns>` appended, for one service",
+            Value("false"),
+            "since 2.9, true by default in 3.5; with `.<ns>` appended, for one service",
             "Whether NameNodes are tried in random order instead of the configured one";
         DFS_CLIENT_FAILOVER_MAX_ATTEMPTS = "dfs.client.failover.max.attempts", COUNT,
             Value("15"), "", "Failovers of one call before it fails";

@@ -5,6 +5,7 @@
 //! different DataNodes off each other's lock. A warm take and put move a box between a list and
 //! the caller and allocate nothing. Sockets are closed outside the locks.
 use super::peer::Peer;
+use crate::conf::client_config::ClientConfig;
 use crate::time::now;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -63,10 +64,15 @@ pub struct PeerCache {
 }
 
 impl PeerCache {
-    /// A cache of at most `capacity` connections (0: none are kept), each usable for `expiry_ms`
-    /// after its last use; that must be below the DataNode's
+    /// A cache with the limits of `dfs.client.socketcache.capacity` (connections in all; 0: none
+    /// are kept) and `dfs.client.socketcache.expiryMsec`. The latter must be below the DataNode's
     /// `dfs.datanode.socket.reuse.keepalive` (4000 ms), or reads meet closed connections.
-    pub fn new(capacity: usize, expiry_ms: u64) -> PeerCache {
+    pub fn new(config: &ClientConfig) -> PeerCache {
+        PeerCache::with_limits(config.socketcache_capacity, config.socketcache_expiry_ms)
+    }
+
+    /// A cache of at most `capacity` connections, each usable for `expiry_ms` after its last use.
+    pub fn with_limits(capacity: usize, expiry_ms: u64) -> PeerCache {
         PeerCache {
             shards: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::new(),
@@ -211,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_newest_is_taken_first_and_nodes_are_kept_apart() {
-        let cache = PeerCache::new(8, 60_000);
+        let cache = PeerCache::with_limits(8, 60_000);
         let (a, _a) = peer("a:1");
         let (b, _b) = peer("a:1");
         let (first, second) = (a.socket.raw(), b.socket.raw());
@@ -227,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_closed_connection_is_not_handed_out() {
-        let cache = PeerCache::new(8, 60_000);
+        let cache = PeerCache::with_limits(8, 60_000);
         let (good, _keep) = peer("a:1");
         let (closed, other) = peer("a:1");
         let raw = good.socket.raw();
@@ -241,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_capacity_evicts_the_oldest_also_of_other_nodes() {
-        let cache = PeerCache::new(2, 60_000);
+        let cache = PeerCache::with_limits(2, 60_000);
         let mut ends = Vec::new();
         for server in ["a:1", "b:1", "c:1"] {
             let (p, end) = peer(server);
@@ -253,7 +259,7 @@ mod tests {
         assert!(cache.take("c:1").is_some());
         cache.clear();
         assert_eq!(cache.stats().idle, 0);
-        let off = PeerCache::new(0, 60_000);
+        let off = PeerCache::with_limits(0, 60_000);
         let (p, _end) = peer("a:1");
         off.put(p);
         assert!(off.take("a:1").is_none());
@@ -261,7 +267,7 @@ mod tests {
 
     #[test]
     fn lifetimes_end() {
-        let cache = PeerCache::new(8, 1);
+        let cache = PeerCache::with_limits(8, 1);
         let (p, _a) = peer("a:1");
         let (q, _b) = peer("a:1");
         cache.put(p);

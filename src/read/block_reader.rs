@@ -7,6 +7,7 @@
 //! No byte counts as delivered before its chunk matched its checksum. Runs on the caller; one
 //! thread at a time; a reader that returned an error must be dropped.
 use super::block_state::{BlockState, PacketShape};
+use super::context::Closed;
 use crate::buf::{BufferPool, PooledBuf};
 use crate::checksum::{self, ChecksumType};
 use crate::datanode::peer::Peer;
@@ -20,7 +21,6 @@ use crate::wire::varint::{self, Get};
 use prost::Message;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Size of the scratch, bytes: a whole 4 KiB read fits, with response, header and trailer.
 const SCRATCH_BYTES: usize = 8 << 10;
@@ -47,8 +47,8 @@ pub(crate) struct Wire<'a> {
     /// Longest silence of the DataNode, ms; 0 = no limit.
     pub(crate) timeout_ms: u64,
     pub(crate) max_packet_bytes: usize,
-    /// Set when the stream is closed: waits end with `Closed`.
-    pub(crate) closed: &'a AtomicBool,
+    /// Waits end when the stream is closed.
+    pub(crate) closed: Closed<'a>,
     /// Limit of the whole call.
     pub(crate) deadline: Deadline,
 }
@@ -246,16 +246,15 @@ impl BlockReader {
                     ));
                 }
                 Ok(Some(n)) => return Ok(n),
-                Ok(None) if wire.closed.load(Ordering::Relaxed) => {
-                    return Err(Error::new(Status::Closed, "the file was closed during the read"));
+                Ok(None) => {
+                    wire.closed.check()?;
+                    if limit.passed() {
+                        return Err(Error::new(
+                            Status::TimedOut,
+                            format!("waiting for {}: the time limit passed", peer.server),
+                        ));
+                    }
                 }
-                Ok(None) if limit.passed() => {
-                    return Err(Error::new(
-                        Status::TimedOut,
-                        format!("waiting for {}: the time limit passed", peer.server),
-                    ));
-                }
-                Ok(None) => {}
                 Err(e) => return Err(tcp::io_error(&e, "receiving from", &peer.server)),
             }
         }

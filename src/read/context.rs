@@ -90,17 +90,49 @@ pub struct ReadContext {
     pub peers: Arc<PeerCache>,
     /// Counters.
     pub stats: Arc<ReadStats>,
+    closed: AtomicBool,
 }
 
 impl ReadContext {
-    /// A context with an empty connection cache of the configured size.
-    pub fn new(
-        locations: Arc<dyn Locations>,
+    /// A context over these parts.
+    pub fn new<L: Locations + 'static>(
+        locations: Arc<L>,
         config: Arc<ClientConfig>,
         pool: BufferPool,
+        peers: Arc<PeerCache>,
     ) -> ReadContext {
-        let peers = PeerCache::new(config.socketcache_capacity, config.socketcache_expiry_ms);
-        ReadContext { locations, config, pool, peers: Arc::new(peers), stats: Arc::default() }
+        let closed = AtomicBool::new(false);
+        ReadContext { locations, config, pool, peers, stats: Arc::default(), closed }
+    }
+
+    /// The file system ends: waiting reads of every stream end with `Closed` within half a second,
+    /// later ones at once.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a stream, or its whole file system, was closed.
+#[derive(Clone, Copy)]
+pub(crate) struct Closed<'a> {
+    stream: &'a AtomicBool,
+    file_system: &'a AtomicBool,
+}
+
+impl<'a> Closed<'a> {
+    pub(crate) fn new(stream: &'a AtomicBool, context: &'a ReadContext) -> Closed<'a> {
+        Closed { stream, file_system: &context.closed }
+    }
+
+    /// Fails with `Closed`.
+    pub(crate) fn check(self) -> Result<()> {
+        if self.stream.load(Ordering::Relaxed) {
+            return Err(Error::new(Status::Closed, "the file is closed"));
+        }
+        if self.file_system.load(Ordering::Relaxed) {
+            return Err(Error::new(Status::Closed, "the file system is closed"));
+        }
+        Ok(())
     }
 }
 
@@ -111,12 +143,10 @@ const PAUSE_SLICE_MS: u64 = 50;
 ///
 /// # Errors
 /// `TimedOut` when the deadline passes first, `Closed` when the stream is closed meanwhile.
-pub(crate) fn pause(ms: u64, closed: &AtomicBool, d: Deadline) -> Result<()> {
+pub(crate) fn pause(ms: u64, closed: Closed<'_>, d: Deadline) -> Result<()> {
     let end = Deadline::after_ms(ms.max(1));
     loop {
-        if closed.load(Ordering::Relaxed) {
-            return Err(Error::new(Status::Closed, "the file was closed during the call"));
-        }
+        closed.check()?;
         if d.passed() {
             return Err(Error::new(Status::TimedOut, "the time limit of the call passed"));
         }
@@ -134,11 +164,12 @@ mod tests {
 
     #[test]
     fn a_pause_ends_early_for_a_deadline_and_a_close() {
-        let closed = AtomicBool::new(false);
-        pause(5, &closed, Deadline::NONE).unwrap();
-        let late = pause(60_000, &closed, Deadline::after_ms(5)).unwrap_err();
+        let flags = [AtomicBool::new(false), AtomicBool::new(false)];
+        let closed = Closed { stream: &flags[0], file_system: &flags[1] };
+        pause(5, closed, Deadline::NONE).unwrap();
+        let late = pause(60_000, closed, Deadline::after_ms(5)).unwrap_err();
         assert_eq!(late.status(), Status::TimedOut);
-        closed.store(true, Ordering::Relaxed);
-        assert_eq!(pause(60_000, &closed, Deadline::NONE).unwrap_err().status(), Status::Closed);
+        flags[1].store(true, Ordering::Relaxed);
+        assert_eq!(pause(60_000, closed, Deadline::NONE).unwrap_err().status(), Status::Closed);
     }
 }

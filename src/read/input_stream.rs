@@ -3,7 +3,7 @@
 //! `read` and `seek` share a cursor and exclude each other; `pread` and `preadv` (see
 //! `positional.rs`) touch neither and run on any number of threads at once.
 use super::block_reader::{BlockReader, DRAIN_BYTES_MAX, Request, Wire};
-use super::context::{ReadContext, ReadStats, pause};
+use super::context::{Closed, ReadContext, ReadStats, pause};
 use super::dead_nodes::DeadNodes;
 use super::failover::{Failover, Reaction};
 use super::located::{Block, LocatedFile};
@@ -68,7 +68,7 @@ pub struct InputStream {
     drop_behind: AtomicI8,
     pub(super) file: LocatedFile,
     dead: DeadNodes,
-    pub(super) closed: AtomicBool,
+    closed: AtomicBool,
     position: AtomicU64,
     cursor: Mutex<Cursor>,
 }
@@ -96,7 +96,7 @@ impl InputStream {
     ) -> Result<InputStream> {
         let closed = AtomicBool::new(false);
         let (source, config) = (Arc::clone(&ctx.locations), Arc::clone(&ctx.config));
-        let file = LocatedFile::open(path, source, config, &closed, d)?;
+        let file = LocatedFile::open(path, source, config, Closed::new(&closed, &ctx), d)?;
         let readahead = options.readahead.or(ctx.config.readahead_bytes);
         let drop_behind = options.drop_behind.or(ctx.config.drop_behind_reads);
         Ok(InputStream {
@@ -145,7 +145,7 @@ impl InputStream {
                 Err(e) => return Err(e),
             }
         }
-        if self.closed.load(Ordering::Relaxed) {
+        if self.closed().check().is_err() {
             cursor.active = None;
         }
         ReadStats::add(&self.ctx.stats.bytes, done as u64);
@@ -193,7 +193,7 @@ impl InputStream {
     /// blocks were replaced.
     pub fn refresh(&self, d: Deadline) -> Result<u64> {
         self.check_open()?;
-        self.file.refresh(&self.closed, d)
+        self.file.refresh(self.closed(), d)
     }
 
     /// Sets how much DataNodes read ahead for this stream, from the next request on.
@@ -229,10 +229,11 @@ impl InputStream {
     }
 
     pub(super) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::new(Status::Closed, format!("{} is closed", self.path)));
-        }
-        Ok(())
+        self.closed().check().map_err(|e| e.context(format_args!("reading {}", self.path)))
+    }
+
+    pub(super) fn closed(&self) -> Closed<'_> {
+        Closed::new(&self.closed, &self.ctx)
     }
 
     fn lock_cursor(&self, d: Deadline) -> Result<MutexGuard<'_, Cursor>> {
@@ -251,7 +252,7 @@ impl InputStream {
             pool: &self.ctx.pool,
             timeout_ms: self.ctx.config.socket_timeout_ms,
             max_packet_bytes: self.ctx.config.max_packet_bytes,
-            closed: &self.closed,
+            closed: self.closed(),
             deadline: d,
         }
     }
@@ -266,7 +267,7 @@ impl InputStream {
     ) -> Result<usize> {
         self.reposition(cursor, at, d);
         let Some(active) = &mut cursor.active else {
-            let block = self.file.block_at(at, &self.closed, d)?;
+            let block = self.file.block_at(at, self.closed(), d)?;
             return self.read_new(cursor, Failover::default(), block, at, buf, d);
         };
         match active.reader.read(buf, &self.wire(d)) {
@@ -461,7 +462,7 @@ impl InputStream {
         ReadStats::add(&self.ctx.stats.failovers, 1);
         match reaction {
             Reaction::RefetchToken => {
-                let fresh = self.file.refetch_token(block, &self.closed, d)?;
+                let fresh = self.file.refetch_token(block, self.closed(), d)?;
                 failover.on_new_locations();
                 Ok(fresh)
             }
@@ -487,7 +488,7 @@ impl InputStream {
         }
         if failover.all_corrupt(block) {
             // Differs: waiting does not mend checksums, so only new locations can help.
-            let fresh = self.file.refetch(block, &self.closed, d)?;
+            let fresh = self.file.refetch(block, self.closed(), d)?;
             self.dead.clear();
             if failover.all_corrupt(&fresh) {
                 return Err(failover.give_up(&self.path, &fresh));
@@ -496,12 +497,12 @@ impl InputStream {
         }
         let ms = failover.sleep_ms(self.ctx.config.retry_window_base_ms, random_permille());
         crate::dfs_log!(Info, "no replica of {} works, next try in {ms} ms", block.name());
-        pause(ms, &self.closed, d).map_err(|e| match e.status() {
+        pause(ms, self.closed(), d).map_err(|e| match e.status() {
             Status::TimedOut => failover.timed_out(&self.path, block),
             _ => e,
         })?;
         self.dead.clear();
-        self.file.refetch(block, &self.closed, d)
+        self.file.refetch(block, self.closed(), d)
     }
 
     /// Tells the NameNode about replicas that failed their checksums.

@@ -2,7 +2,7 @@
 //!
 //! Reads look a block up under a shared lock and keep its `Arc`; fetching more locations is the
 //! rare case and lets one thread at a time ask the NameNode.
-use super::context::{Locations, pause};
+use super::context::{Closed, Locations, pause};
 use crate::conf::client_config::ClientConfig;
 use crate::datanode::peer;
 use crate::error::{Error, Result, Status};
@@ -12,7 +12,7 @@ use crate::wire::transfer;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Largest number of blocks remembered per stream (about 1 KiB each); beyond it the old ones are
 /// forgotten and fetched again when needed.
@@ -123,7 +123,7 @@ impl LocatedFile {
         path: &str,
         source: Arc<dyn Locations>,
         config: Arc<ClientConfig>,
-        closed: &AtomicBool,
+        closed: Closed<'_>,
         d: Deadline,
     ) -> Result<LocatedFile> {
         let file = LocatedFile {
@@ -151,7 +151,7 @@ impl LocatedFile {
     pub(crate) fn block_at(
         &self,
         offset: u64,
-        closed: &AtomicBool,
+        closed: Closed<'_>,
         d: Deadline,
     ) -> Result<Arc<Block>> {
         if let Some(block) = self.table.read().find(offset) {
@@ -191,7 +191,7 @@ impl LocatedFile {
     pub(crate) fn refetch(
         &self,
         block: &Block,
-        closed: &AtomicBool,
+        closed: Closed<'_>,
         d: Deadline,
     ) -> Result<Arc<Block>> {
         self.fetch_again(block, Update::All, closed, d)
@@ -204,7 +204,7 @@ impl LocatedFile {
     pub(crate) fn refetch_token(
         &self,
         block: &Block,
-        closed: &AtomicBool,
+        closed: Closed<'_>,
         d: Deadline,
     ) -> Result<Arc<Block>> {
         self.fetch_again(block, Update::Locations, closed, d)
@@ -214,7 +214,7 @@ impl LocatedFile {
         &self,
         block: &Block,
         update: Update,
-        closed: &AtomicBool,
+        closed: Closed<'_>,
         d: Deadline,
     ) -> Result<Arc<Block>> {
         let _fetching = self.lock(d)?;
@@ -236,7 +236,7 @@ impl LocatedFile {
     ///
     /// # Errors
     /// As [`Self::open`], and "Blocklist for ... has changed".
-    pub(crate) fn refresh(&self, closed: &AtomicBool, d: Deadline) -> Result<u64> {
+    pub(crate) fn refresh(&self, closed: Closed<'_>, d: Deadline) -> Result<u64> {
         let _fetching = self.lock(d)?;
         let from = {
             let table = self.table.read();
@@ -247,7 +247,7 @@ impl LocatedFile {
         Ok(self.len())
     }
 
-    fn fetch(&self, offset: u64, update: Update, closed: &AtomicBool, d: Deadline) -> Result<()> {
+    fn fetch(&self, offset: u64, update: Update, closed: Closed<'_>, d: Deadline) -> Result<()> {
         let length = self.config.read_prefetch_bytes.max(1);
         // The RPC carries a signed 64-bit number.
         let length = length.min(i64::MAX as u64 - offset.min(i64::MAX as u64));
@@ -321,7 +321,7 @@ impl LocatedFile {
     fn last_block_length(
         &self,
         answer: &LocatedBlocksProto,
-        closed: &AtomicBool,
+        closed: Closed<'_>,
         d: Deadline,
     ) -> Result<Option<u64>> {
         let Some(last) = answer.last_block.as_ref().filter(|_| !answer.is_last_block_complete)
@@ -338,7 +338,7 @@ impl LocatedFile {
     fn replica_length(
         &self,
         last: &LocatedBlockProto,
-        closed: &AtomicBool,
+        closed: Closed<'_>,
         d: Deadline,
     ) -> Result<u64> {
         // Hadoop 3.4 DFSInputStream#readBlockLength: the first answer wins; a node that is still

@@ -35,7 +35,7 @@ impl InputStream {
         let mut done = 0;
         while done < want {
             let at = offset + done as u64;
-            let block = self.file.block_at(at, &self.closed, d)?;
+            let block = self.file.block_at(at, self.closed(), d)?;
             let n = clip_to(block.end() - at, want - done);
             let buf = buf.get_mut(done..done + n).unwrap_or_default();
             let block_offset = at - block.offset;
@@ -66,7 +66,7 @@ impl InputStream {
             while !buf.is_empty() {
                 let block = match &group {
                     Some((block, _)) if block.offset <= at && at < block.end() => Arc::clone(block),
-                    _ => self.file.block_at(at, &self.closed, d)?,
+                    _ => self.file.block_at(at, self.closed(), d)?,
                 };
                 let (head, rest) = buf.split_at_mut(clip_to(block.end() - at, buf.len()));
                 let segment = Segment { block_offset: at - block.offset, buf: head };

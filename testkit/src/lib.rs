@@ -1,1 +1,5 @@
-//! Test servers of libdfs.
+//! Test servers of libdfs: `minidfs` with fault injection, and real Hadoop.
+
+pub mod data;
+pub mod hadoop;
+pub mod minidfs;

@@ -1,0 +1,7 @@
+//! A file system as the bindings use it.
+
+pub mod checksum;
+pub mod listing;
+pub mod metadata;
+pub mod path;
+pub mod status;
