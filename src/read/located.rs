@@ -355,7 +355,9 @@ impl LocatedFile {
                     Err(e) if e.status() == Status::NotFound => missing += 1,
                     Err(e) => {
                         let class = e.remote_class().unwrap_or_default();
-                        if class.ends_with(".RetriableException") {
+                        if e.status() == Status::ServerBusy
+                            || class.ends_with(".RetriableException")
+                        {
                             again.push(info);
                         }
                         crate::dfs_log!(Debug, "asking for the length of {}: {e}", self.path);

@@ -11,6 +11,7 @@ mod dead_nodes;
 mod failover;
 mod input_stream;
 mod located;
+mod name_node;
 mod positional;
 #[cfg(test)]
 mod tests;
