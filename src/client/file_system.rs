@@ -5,12 +5,13 @@ use super::path;
 use crate::buf::{BufferPool, PoolStats};
 use crate::checksum::ChecksumType;
 use crate::conf::client_config::ClientConfig;
-use crate::conf::config::Config;
+use crate::conf::Config;
+use crate::datanode::peer_cache::PeerCache;
 use crate::error::{Error, Result, Status};
 use crate::keeper::{self, Renewed, Tended};
 use crate::namenode::NameNode;
 use crate::proto::hdfs;
-use crate::read::{InputStream, Locations, ReadContext, ReadOptions};
+use crate::read::{InputStream, ReadContext, ReadOptions};
 use crate::sys::fork::PerProcess;
 use crate::time::Deadline;
 use crate::write::{
@@ -174,8 +175,12 @@ impl FileSystem {
         let wait = Duration::from_millis(frozen.pool_wait_ms);
         let pool = BufferPool::new(frozen.pool_max_bytes, wait);
         let leases = Arc::new(LeaseRenewer::new(Arc::clone(&namenode)));
-        let locations = Arc::clone(&namenode) as Arc<dyn Locations>;
-        let read = Arc::new(ReadContext::new(locations, Arc::clone(&frozen), pool.clone()));
+        let read = Arc::new(ReadContext::new(
+            Arc::clone(&namenode),
+            Arc::clone(&frozen),
+            pool.clone(),
+            Arc::new(PeerCache::new(&frozen)),
+        ));
         let write = Arc::new(WriteContext {
             namenode: Arc::clone(&namenode),
             config: Arc::clone(&frozen),
@@ -413,6 +418,7 @@ impl Inner {
     fn close(&self) {
         if !self.closed.swap(true, Ordering::Relaxed) {
             self.namenode.close();
+            self.read.close();
             self.read.peers.clear();
         }
     }

@@ -1,6 +1,6 @@
 //! The server under test: `minidfs` or a real Hadoop cluster.
 use dfs::client::file_system::{CreateOptions, FileSystem};
-use dfs::conf::config::Config;
+use dfs::conf::Config;
 use dfs::read::ReadOptions;
 use dfs::time::Deadline;
 use dfs_testkit::data;
