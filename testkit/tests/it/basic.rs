@@ -26,7 +26,7 @@ fn a_file_of_several_blocks_reads_back_from_every_node() {
     assert!(!located.under_construction && located.is_last_block_complete);
     assert_eq!(located.blocks.len(), 3);
     for choice in 0..3 {
-        assert_eq!(client.read_file("/dir/file", choice), data);
+        assert!(client.read_file("/dir/file", choice) == data);
     }
     // The others report within moments.
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -76,7 +76,7 @@ fn hflushed_bytes_are_visible_before_close() {
     w.end();
     let block = w.block();
     client.complete("/wal", id, Some(&block));
-    assert_eq!(client.read_file("/wal", 1), data);
+    assert!(client.read_file("/wal", 1) == data);
     assert_eq!(cluster.replicas("/wal")[0].meta[7..], crcs(&data, 512));
 }
 
@@ -96,7 +96,10 @@ fn an_idle_read_connection_is_reused_then_closed() {
         assert_eq!(got, data[offset as usize..(offset + len) as usize]);
     }
     assert_eq!(node.accepted_connections(), accepted + 1);
-    assert_eq!(node.verified_reads(), 4);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while node.verified_reads() < 4 {
+        assert!(Instant::now() < deadline);
+    }
     let mut byte = [0u8; 1];
     assert_eq!(stream.read(&mut byte).unwrap(), 0);
 }
