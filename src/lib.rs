@@ -14,6 +14,8 @@ compile_error!("the C boundary turns panics into statuses, so it needs panic = \
 pub use dfs_proto as proto;
 
 pub mod buf;
+#[cfg(feature = "capi")]
+mod capi;
 pub mod checksum;
 pub mod client;
 pub mod conf;
