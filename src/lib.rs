@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 #[cfg(all(feature = "capi", panic = "abort"))]
 compile_error!("the C boundary turns panics into statuses, so it needs panic = \"unwind\"");
