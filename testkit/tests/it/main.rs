@@ -1,3 +1,4 @@
 //! Tests of minidfs itself, driven by a raw client that knows nothing but the wire formats.
 mod basic;
 mod raw;
+mod sink;

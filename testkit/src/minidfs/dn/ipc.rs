@@ -35,6 +35,9 @@ impl Handler for IpcHandler {
             "getReplicaVisibleLength" => {
                 let req = GetReplicaVisibleLengthRequestProto::decode(call.body.as_slice())
                     .map_err(|e| RpcError::io(e.to_string()))?;
+                if let Some(length) = core.sunk_length(req.block.block_id) {
+                    return Ok(GetReplicaVisibleLengthResponseProto { length }.encode_to_vec());
+                }
                 let replica = core.data.find(&req.block).map_err(|e| match e.kind() {
                     ErrorKind::NotFound => RpcError::new(
                         "org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException",

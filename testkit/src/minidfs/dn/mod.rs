@@ -9,6 +9,7 @@ mod ops;
 mod receiver;
 mod responder;
 mod sender;
+mod sink;
 mod store;
 mod writer;
 
@@ -63,6 +64,7 @@ pub(crate) struct DnCore {
     life: Mutex<()>,
     pipelines: Mutex<Vec<Weak<Pipeline>>>,
     verified_reads: AtomicU64,
+    sink: sink::SinkState,
 }
 
 impl DnCore {
@@ -95,6 +97,7 @@ impl DnCore {
             life: Mutex::new(()),
             pipelines: Mutex::default(),
             verified_reads: AtomicU64::new(0),
+            sink: sink::SinkState::default(),
         });
         core.open_ports()?;
         Ok(core)
@@ -285,6 +288,11 @@ impl DnCore {
         }
     }
 
+    /// Length of a block that the sink mode has swallowed.
+    fn sunk_length(&self, block: u64) -> Option<u64> {
+        if self.cfg.sink { self.sink.length(block) } else { None }
+    }
+
     fn register_pipeline(&self, pipeline: &Arc<Pipeline>) {
         let mut pipelines = self.pipelines.lock();
         pipelines.retain(|p| p.strong_count() > 0);
@@ -311,6 +319,7 @@ impl DnCore {
             input: BufReader::with_capacity(64 * 1024, ConnReader(Arc::clone(&conn))),
             conn,
             dn: self,
+            batch: Vec::new(),
         };
         // A DataNode logs how a connection ended and closes it; there is nobody to tell here.
         let _ended = session.run();
@@ -329,6 +338,8 @@ struct Session {
     dn: Arc<DnCore>,
     conn: Arc<Conn>,
     input: BufReader<ConnReader>,
+    /// Packets of the sink mode's reads, built at the first long one.
+    batch: Vec<u8>,
 }
 
 impl Session {
@@ -348,11 +359,16 @@ impl Session {
             let after = match head[2] {
                 OP_WRITE_BLOCK => {
                     let req: OpWriteBlockProto = read_delimited(&mut self.input)?;
-                    self.write_block(&req).map(|()| After::Close)
+                    let written = if self.dn.cfg.sink {
+                        self.sink_write(&req)
+                    } else {
+                        self.write_block(&req)
+                    };
+                    written.map(|()| After::Close)
                 }
                 OP_READ_BLOCK => {
                     let req: OpReadBlockProto = read_delimited(&mut self.input)?;
-                    self.read_block(&req)
+                    if self.dn.cfg.sink { self.sink_read(&req) } else { self.read_block(&req) }
                 }
                 OP_BLOCK_CHECKSUM => {
                     let req: OpBlockChecksumProto = read_delimited(&mut self.input)?;

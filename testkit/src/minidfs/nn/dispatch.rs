@@ -275,6 +275,7 @@ impl NameSystem {
         match method {
             "getFileInfo" => {
                 let req: pb::GetFileInfoRequestProto = decode(call)?;
+                self.make_virtual(&req.src)?;
                 self.permit(ctx, method, &req.src)?;
                 encode(&pb::GetFileInfoResponseProto { fs: self.file_info(&req.src, false)? })
             }
@@ -285,6 +286,7 @@ impl NameSystem {
             }
             "getLocatedFileInfo" => {
                 let req: pb::GetLocatedFileInfoRequestProto = decode(call)?;
+                self.make_virtual(req.src())?;
                 self.permit(ctx, method, req.src())?;
                 let fs = self.file_info(req.src(), true)?;
                 encode(&pb::GetLocatedFileInfoResponseProto { fs })
@@ -297,6 +299,7 @@ impl NameSystem {
             }
             "getBlockLocations" => {
                 let req: pb::GetBlockLocationsRequestProto = decode(call)?;
+                self.make_virtual(&req.src)?;
                 self.permit(ctx, method, &req.src)?;
                 let found = self.get_block_locations(&req.src, req.offset, req.length)?;
                 encode(&pb::GetBlockLocationsResponseProto { locations: Some(found) })

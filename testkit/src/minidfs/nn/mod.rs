@@ -16,6 +16,7 @@ mod rename;
 mod retry_cache;
 mod status;
 mod tree;
+mod virt;
 mod write_ops;
 
 use std::collections::{BTreeMap, HashMap};
