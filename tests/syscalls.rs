@@ -5,13 +5,24 @@ use dfs_testkit::minidfs::MiniDfs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 const COUNT: usize = 200;
 
 fn example() -> PathBuf {
-    // target/<profile>/deps/syscalls-… → target/<profile>/examples/flush_loop
-    let exe = std::env::current_exe().unwrap();
-    exe.parent().unwrap().parent().unwrap().join("examples/flush_loop")
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            // A run of this one test does not build examples.
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "-p", "dfs", "--example", "flush_loop"])
+                .status();
+            assert!(built.expect("cargo runs").success(), "building the example");
+            // target/<profile>/deps/syscalls-… → target/<profile>/examples/flush_loop
+            let exe = std::env::current_exe().unwrap();
+            exe.parent().unwrap().parent().unwrap().join("examples/flush_loop")
+        })
+        .clone()
 }
 
 /// Calls of the main thread between the two marks, and the number of threads of the client.
