@@ -12,6 +12,8 @@
 compile_error!("the C boundary turns panics into statuses, so it needs panic = \"unwind\"");
 
 pub mod buf;
+#[cfg(feature = "capi")]
+mod capi;
 pub mod checksum;
 pub mod client;
 pub mod conf;

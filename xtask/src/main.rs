@@ -2,6 +2,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+#[cfg(feature = "header")]
+mod header;
 #[cfg(feature = "proto")]
 mod proto;
 
@@ -19,7 +21,17 @@ fn main() -> ExitCode {
         Some("proto") => {
             Err(format!("{}: run cargo run -p xtask --features proto -- proto", root().display()))
         }
-        other => Err(format!("unknown command {other:?}; commands: proto")),
+        #[cfg(feature = "header")]
+        Some("header") => match args.get(1).map(String::as_str) {
+            None => header::generate(&root(), false),
+            Some("--check") => header::generate(&root(), true),
+            Some(other) => Err(format!("header: unknown option {other:?}; options: --check")),
+        },
+        #[cfg(not(feature = "header"))]
+        Some("header") => {
+            Err("run cargo run -p xtask --features header -- header [--check]".to_owned())
+        }
+        other => Err(format!("unknown command {other:?}; commands: header, proto")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
