@@ -24,7 +24,8 @@ const MD5_BYTES: usize = 16;
 pub struct FileChecksum {
     /// `MD5-of-<crc_per_block>MD5-of-<bytes_per_crc>CRC32C`, `COMPOSITE-CRC32C`, and so on.
     pub algorithm: String,
-    /// The value as Hadoop's `FileChecksum#getBytes` has it: 28 bytes for MD5, 4 for a CRC.
+    /// The first `getLength()` bytes of what Hadoop's `FileChecksum#getBytes` returns: 28 for MD5
+    /// (behind them Java has the zeroes of its buffer), 4 for a CRC.
     pub bytes: Vec<u8>,
     /// Bytes that each stored sum covers, of the first block; 0 for an empty file.
     pub bytes_per_crc: u32,

@@ -125,9 +125,11 @@ fn status_by_words(remote: &RemoteException) -> Status {
     // Hadoop 3.4 BlockManager#chooseTarget4NewBlock and its 2.x wording.
     if says("could only be written to") || says("could only be replicated to") {
         Status::NoDataNodes
-    // Hadoop 3.4 FSDirRenameOp#validateOverwrite.
+    // Hadoop 3.4 FSDirRenameOp#validateOverwrite, which has no classes of its own.
     } else if says("rename destination directory is not empty") {
         Status::NotEmpty
+    } else if says("must both be directories") {
+        Status::Exists
     } else if says("Name node is in safe mode") {
         Status::SafeMode
     } else {
@@ -182,6 +184,11 @@ mod tests {
                 "org.apache.hadoop.ipc.RetriableException",
                 "org.apache.hadoop.hdfs.server.namenode.SafeModeException: Cannot create",
                 Status::SafeMode,
+            ),
+            (
+                "java.io.IOException",
+                "Source /f and destination /d must both be directories",
+                Status::Exists,
             ),
             ("java.io.IOException", "something", Status::Remote),
             ("com.example.New", "", Status::Remote),

@@ -87,6 +87,14 @@ impl Replica {
                 }
             };
             old.stop_and_wait(self.id)?;
+            self.forget_writer(&old);
+        }
+    }
+
+    fn forget_writer(&self, control: &Arc<WriterControl>) {
+        let mut inner = self.inner.lock();
+        if inner.writer.as_ref().is_some_and(|w| Arc::ptr_eq(w, control)) {
+            inner.writer = None;
         }
     }
 
@@ -97,11 +105,7 @@ impl Replica {
 
     /// The writer has ended.
     pub(crate) fn release(&self, control: &Arc<WriterControl>) {
-        let mut inner = self.inner.lock();
-        if inner.writer.as_ref().is_some_and(|w| Arc::ptr_eq(w, control)) {
-            inner.writer = None;
-        }
-        drop(inner);
+        self.forget_writer(control);
         control.set_done();
     }
 

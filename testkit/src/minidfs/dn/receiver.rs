@@ -44,7 +44,11 @@ impl Session {
         let replica = match opened {
             Ok(replica) => replica,
             Err(e) => {
-                control.set_done();
+                // It may have become the writer before the check that failed.
+                match self.dn.data.get(requested.block_id) {
+                    Some(replica) => replica.release(&control),
+                    None => control.set_done(),
+                }
                 return Err(e);
             }
         };
