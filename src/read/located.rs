@@ -278,15 +278,19 @@ impl LocatedFile {
         }
     }
 
-    /// Tells a directory from a missing file, which the NameNode answers alike.
+    /// Tells a directory from a missing file, which NameNodes answer by one exception.
     fn explain(&self, error: Error, d: Deadline) -> Error {
+        if error.status() == Status::IsDirectory {
+            let text = format!("{} cannot be read, the path is a directory", self.path);
+            return error.context(text);
+        }
         if error.status() != Status::NotFound {
             return error;
         }
         let dir = crate::proto::hdfs::hdfs_file_status_proto::FileType::IsDir as i32;
         match self.source.get_file_info(&self.path, d) {
             Ok(Some(info)) if info.file_type == dir => {
-                let text = format!("{} cannot be read: the path is a directory", self.path);
+                let text = format!("{} cannot be read, the path is a directory", self.path);
                 Error::new(Status::IsDirectory, text)
             }
             _ => error,

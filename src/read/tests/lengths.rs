@@ -111,8 +111,8 @@ fn locations_of_the_last_block_are_waited_for() {
 #[test]
 fn what_cannot_be_read_says_why() {
     let rig = Rig::new(1000, 1000, 1);
-    let missing = || Err(Error::new(Status::NotFound, "File does not exist: /f"));
-    *rig.names.answer.lock().unwrap() = missing();
+    let missing = Error::new(Status::NotFound, "File does not exist: /f");
+    *rig.names.answer.lock().unwrap() = Err(missing);
     let error = rig.try_open().err().unwrap();
     assert_eq!(error.status(), Status::NotFound);
     *rig.names.info.lock().unwrap() = Some(Names::directory());

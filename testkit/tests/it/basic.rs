@@ -26,7 +26,7 @@ fn a_file_of_several_blocks_reads_back_from_every_node() {
     assert!(!located.under_construction && located.is_last_block_complete);
     assert_eq!(located.blocks.len(), 3);
     for choice in 0..3 {
-        assert_eq!(client.read_file("/dir/file", choice), data);
+        assert!(client.read_file("/dir/file", choice) == data);
     }
     // The others report within moments.
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -76,7 +76,7 @@ fn hflushed_bytes_are_visible_before_close() {
     w.end();
     let block = w.block();
     client.complete("/wal", id, Some(&block));
-    assert_eq!(client.read_file("/wal", 1), data);
+    assert!(client.read_file("/wal", 1) == data);
     assert_eq!(cluster.replicas("/wal")[0].meta[7..], crcs(&data, 512));
 }
 

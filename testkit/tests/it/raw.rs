@@ -259,6 +259,11 @@ impl Client {
         self.rpc.call::<GetFileInfoResponseProto>("getFileInfo", &req).unwrap().fs
     }
 
+    /// Waits until the NameNode knows that many replicas of every block.
+    pub(crate) fn wait_replicated(&mut self, src: &str, count: usize) {
+        wait_for(|| self.locations(src).blocks.iter().all(|b| b.locs.len() == count));
+    }
+
     /// Writes a whole file of `data`.
     pub(crate) fn write_file(&mut self, src: &str, replication: u32, block_size: u64, data: &[u8]) {
         let id = self.create(src, replication, block_size);
@@ -586,4 +591,14 @@ pub(crate) fn read_on(
 /// Bytes that differ everywhere.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * 7) ^ (i >> 8) ^ (i >> 16)) as u8).collect()
+}
+
+/// Waits for something that other threads bring about.
+#[track_caller]
+pub(crate) fn wait_for(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < deadline, "it does not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }

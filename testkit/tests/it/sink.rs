@@ -40,7 +40,7 @@ fn virtual_files_are_zeros_with_right_checksums() {
     let mut client = Client::new(&cluster);
     let length = 3 * (1 << 20) + 12_345;
     assert_eq!(client.info("/virt/a/b").unwrap().length, length);
-    assert_eq!(client.read_file("/virt/a/b", 0), vec![0; length as usize]);
+    assert!(client.read_file("/virt/a/b", 0) == vec![0; length as usize]);
     let block = client.locations("/virt/a/b").blocks[3].clone();
     let stream = connect(xfer(&block.locs[0]));
     for (offset, len) in [(0, 1), (511, 2), (12_344, 1), (0, 12_345)] {

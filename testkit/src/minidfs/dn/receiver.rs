@@ -44,7 +44,11 @@ impl Session {
         let replica = match opened {
             Ok(replica) => replica,
             Err(e) => {
-                control.set_done();
+                // It may have become the writer before the check that failed.
+                match self.dn.data.get(requested.block_id) {
+                    Some(replica) => replica.release(&control),
+                    None => control.set_done(),
+                }
                 return Err(e);
             }
         };
@@ -136,6 +140,9 @@ impl Session {
         let attempt = || -> io::Result<(Arc<Conn>, i32, String)> {
             let conn = self.dn.connect_to(next)?;
             control.add(&conn);
+            let hops = u32::try_from(req.targets.len()).unwrap_or(u32::MAX);
+            let extra = self.dn.cfg.hop_timeout.saturating_mul(hops);
+            conn.set_read_timeout(Some(self.dn.cfg.socket_timeout.saturating_add(extra)))?;
             let mut forward = req.clone();
             forward.targets = rest.to_vec();
             forward.storage_type = req.target_storage_types.first().copied();

@@ -169,6 +169,11 @@ impl Pipeline {
             self.wait_until_stopped();
             return Ok(false);
         }
+        if self.mirror.is_some() && below.seqno == SEQNO_UNKNOWN {
+            // A node further down has lost its neighbour; the index tells the client which.
+            self.send(relay(Status::Success, &below), SEQNO_UNKNOWN, 0)?;
+            return Ok(true);
+        }
         let Some(pending) = self.head() else { return Ok(false) };
         if self.mirror.is_some() && below.seqno != pending.seqno {
             self.break_mirror();

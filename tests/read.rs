@@ -1,0 +1,327 @@
+//! Reads from minidfs, over real sockets and through the whole client, while replicas misbehave.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+use dfs::client::file_system::{CreateOptions, FileSystem};
+use dfs::conf::Config;
+use dfs::error::{Result, Status};
+use dfs::proto::hdfs::Status as DnStatus;
+use dfs::read::{InputStream, ReadOptions};
+use dfs::time::Deadline;
+use dfs::write::SyncMode;
+use dfs_testkit::minidfs::{BadHeader, Fault, MiniDfs, Op, Rule, Site};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+const BLOCK: usize = 256 << 10;
+
+fn limit() -> Deadline {
+    Deadline::after_ms(30_000)
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ len as u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+struct Rig {
+    mini: MiniDfs,
+    fs: FileSystem,
+    data: Vec<u8>,
+}
+
+impl Rig {
+    /// A cluster of three DataNodes with one file on all of them.
+    fn new(len: usize) -> Rig {
+        Rig::with(len, Duration::from_secs(4), &[])
+    }
+
+    fn with(len: usize, keepalive: Duration, settings: &[(&str, &str)]) -> Rig {
+        let mini = MiniDfs::builder().keepalive(keepalive).start().unwrap();
+        let mut config = Config::new();
+        config.set("dfs.client.retry.window.base", "10");
+        for (key, value) in settings {
+            config.set(key, value);
+        }
+        let fs = FileSystem::connect(&config, Some(&mini.uri()), limit()).unwrap();
+        let options = CreateOptions { block_size: Some(BLOCK as u64), ..CreateOptions::default() };
+        let data = pattern(len);
+        let file = fs.create("/f", &options, limit()).unwrap();
+        file.write(&data, limit()).unwrap();
+        file.close(limit()).unwrap();
+        Rig { mini, fs, data }
+    }
+
+    fn open(&self) -> InputStream {
+        self.fs.open("/f", ReadOptions::default(), limit()).unwrap()
+    }
+
+    fn read_all(&self, step: usize) -> Result<Vec<u8>> {
+        let stream = self.open();
+        let (mut out, mut buf) = (Vec::new(), vec![0; step]);
+        loop {
+            match stream.read(&mut buf, limit())? {
+                0 => return Ok(out),
+                n => out.extend_from_slice(&buf[..n]),
+            }
+        }
+    }
+
+    fn pread_all(&self) -> Result<Vec<u8>> {
+        let mut buf = vec![0; self.data.len()];
+        let n = self.open().pread(0, &mut buf, limit())?;
+        buf.truncate(n);
+        Ok(buf)
+    }
+
+    fn check(&self, what: &str) {
+        assert!(self.pread_all().unwrap() == self.data, "pread, {what}");
+        assert!(self.read_all(5000).unwrap() == self.data, "read, {what}");
+        assert!(self.read_all(1 << 20).unwrap() == self.data, "large read, {what}");
+    }
+
+    fn reports(&self) -> u64 {
+        self.mini.call_count("reportBadBlocks")
+    }
+}
+
+#[test]
+fn faults_of_a_replica_never_reach_the_caller() {
+    let mut rig = Rig::new(3 * BLOCK + 1000);
+    let sent = |fault: Fault| Rule::new(Site::PacketSent, fault);
+    let header = |bad: BadHeader| sent(Fault::ReadHeader(bad));
+    let read = |fault: Fault| Rule::new(Site::Op(Op::Read), fault);
+    let refuse = |status| Fault::Refuse { status, message: "scripted".into() };
+    let cut = |sent| Fault::CutAfter { received: None, sent: Some(sent) };
+    let rules = [
+        sent(Fault::CorruptData(700)),
+        sent(Fault::CorruptData(700)).skip(2),
+        sent(Fault::CorruptChecksum).skip(1),
+        sent(Fault::Close),
+        sent(Fault::Close).skip(3),
+        sent(Fault::EndEarly),
+        sent(Fault::EndEarly).skip(2),
+        header(BadHeader::Oversized),
+        header(BadHeader::Negative),
+        header(BadHeader::Garbage),
+        header(BadHeader::Seqno).skip(1),
+        header(BadHeader::Offset),
+        header(BadHeader::Offset).skip(2),
+        header(BadHeader::DataLen),
+        read(Fault::Close),
+        read(refuse(DnStatus::Error)),
+        read(refuse(DnStatus::ErrorInvalid)),
+        read(Fault::access_token()),
+        read(cut(10)),
+        read(cut(100)),
+        read(cut(100_000)),
+    ];
+    let mut reports = 0;
+    for rule in rules {
+        for reader in 0..3 {
+            let handle = rig.mini.faults().add(rule.clone().times(2));
+            let got = match reader {
+                0 => rig.pread_all(),
+                1 => rig.read_all(5000),
+                _ => rig.read_all(1 << 20),
+            };
+            assert!(got.unwrap() == rig.data, "{rule:?}");
+            assert!(handle.fired() > 0, "{rule:?}");
+            rig.mini.faults().clear();
+            if rig.reports() > 0 {
+                reports += rig.reports();
+                // The NameNode hides reported replicas from now on.
+                rig = Rig::new(3 * BLOCK + 1000);
+            }
+        }
+    }
+    assert!(reports >= 9, "three rules, three readers: {reports}");
+}
+
+#[test]
+fn replicas_that_are_bad_on_disk() {
+    let rig = Rig::new(BLOCK + 300);
+    let ids = rig.mini.block_ids("/f");
+    let nodes = rig.mini.datanodes();
+    // Two of three replicas of each block: a flipped bit, in the partial last chunk too.
+    for (id, offset) in [(ids[0], 70_000), (ids[1], 299)] {
+        nodes[0].corrupt_data(id, offset).unwrap();
+        nodes[1].corrupt_data(id, offset).unwrap();
+    }
+    rig.check("two corrupt replicas");
+    let rig = Rig::new(2 * BLOCK);
+    let ids = rig.mini.block_ids("/f");
+    let nodes = rig.mini.datanodes();
+    nodes[0].truncate_replica(ids[0], 100_000).unwrap();
+    nodes[1].delete_replica(ids[0]).unwrap();
+    nodes[2].set_generation_stamp(ids[1], 1).unwrap();
+    nodes[1].corrupt_meta(ids[1], 300).unwrap();
+    rig.check("short, missing, stale and corrupt replicas");
+}
+
+#[test]
+fn when_every_replica_is_bad_the_error_says_what_was_tried() {
+    let rig = Rig::new(BLOCK);
+    let id = rig.mini.block_ids("/f")[0];
+    for node in rig.mini.datanodes() {
+        node.corrupt_data(id, 100_000).unwrap();
+    }
+    let error = rig.pread_all().unwrap_err();
+    assert_eq!(error.status(), Status::BlockMissing);
+    for node in rig.mini.datanodes() {
+        assert!(error.message().contains(&node.xfer_addr()), "{error}");
+    }
+    assert!(error.message().contains(&format!("blk_{id}_")), "{error}");
+    assert_eq!(rig.reports(), 0, "probably our own fault");
+    // What is good is delivered up to the bad chunk's packet.
+    let stream = rig.open();
+    let mut buf = vec![0; BLOCK];
+    let n = stream.read(&mut buf, limit()).unwrap();
+    assert!((1..=100_000).contains(&n) && buf[..n] == rig.data[..n], "{n}");
+    assert_eq!(stream.read(&mut buf, limit()).unwrap_err().status(), Status::BlockMissing);
+
+    let rig = Rig::new(BLOCK);
+    rig.mini.datanodes().iter().for_each(|node| {
+        node.kill();
+    });
+    let error = rig.pread_all().unwrap_err();
+    assert_eq!(error.status(), Status::BlockMissing);
+    assert!(error.is_retriable() && error.message().contains("connecting"), "{error}");
+    rig.mini.datanodes()[2].restart().unwrap();
+    rig.check("one node came back");
+}
+
+#[test]
+fn a_killed_and_a_silent_node() {
+    let rig = Rig::with(4 * BLOCK, Duration::from_secs(4), &[("dfs.client.socket-timeout", "300")]);
+    let kill = rig.mini.faults().add(Rule::new(Site::PacketSent, Fault::KillNode).skip(2));
+    assert!(rig.read_all(5000).unwrap() == rig.data);
+    assert_eq!(kill.fired(), 1);
+    let pause = rig.mini.faults().add(Rule::new(Site::PacketSent, Fault::PauseNode).skip(2));
+    let begin = Instant::now();
+    assert!(rig.read_all(5000).unwrap() == rig.data);
+    assert_eq!(pause.fired(), 1);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    rig.mini.datanodes().iter().for_each(|node| node.resume());
+}
+
+#[test]
+fn connections_are_reused_and_stale_ones_forgiven() {
+    let rig = Rig::new(BLOCK);
+    let accepted = || rig.mini.datanodes().iter().map(|n| n.accepted_connections()).sum::<u64>();
+    let stream = rig.open();
+    let mut buf = [0; 4096];
+    stream.pread(0, &mut buf, limit()).unwrap();
+    let before = accepted();
+    for i in 0..200 {
+        let at = i * 1000;
+        stream.pread(at as u64, &mut buf, limit()).unwrap();
+        assert!(buf[..] == rig.data[at..at + 4096]);
+    }
+    assert_eq!(accepted(), before);
+    let verified: u64 = rig.mini.datanodes().iter().map(|n| n.verified_reads()).sum();
+    assert!(verified >= 200, "CHECKSUM_OK was sent: {verified}");
+
+    // DataNodes that close earlier than we expire: no failover, no error.
+    let rig = Rig::with(BLOCK, Duration::from_millis(20), &[]);
+    let stream = rig.open();
+    for i in 0..10 {
+        stream.pread(i * 100, &mut buf, limit()).unwrap();
+        std::thread::sleep(Duration::from_millis(if i % 2 == 0 { 60 } else { 19 }));
+    }
+    let stats = &rig.fs.read_context().stats;
+    assert_eq!(stats.failovers.load(Ordering::Relaxed), 0);
+    let cache = rig.fs.read_context().peers.stats();
+    assert!(cache.stale + stats.stale_peers.load(Ordering::Relaxed) >= 4, "{cache:?}");
+    // And all connections cut at once, between two reads.
+    for node in rig.mini.datanodes() {
+        node.drop_connections();
+    }
+    stream.pread(0, &mut buf, limit()).unwrap();
+    assert_eq!(stats.failovers.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn the_tail_of_a_file_that_is_written() {
+    let rig = Rig::new(10);
+    let options = CreateOptions { block_size: Some(BLOCK as u64), ..CreateOptions::default() };
+    let data = pattern(3 * BLOCK);
+    let writer = rig.fs.create("/tail", &options, limit()).unwrap();
+    let reader = rig.fs.open("/tail", ReadOptions::default(), limit()).unwrap();
+    assert_eq!(reader.len(), 0);
+    let (mut at, mut got) = (0, Vec::new());
+    let mut buf = vec![0; 50_000];
+    for step in [1, 511, 1, 70_000, 100_000, 100_000, 3, 300_000, 65_536].iter().cycle().take(12) {
+        let end = (at + step).min(data.len());
+        writer.write(&data[at..end], limit()).unwrap();
+        writer.flush(SyncMode::default(), limit()).unwrap();
+        at = end;
+        assert_eq!(reader.refresh(limit()).unwrap(), at as u64);
+        loop {
+            let n = reader.read(&mut buf, limit()).unwrap();
+            if n == 0 {
+                break;
+            }
+            got.extend_from_slice(&buf[..n]);
+        }
+        assert_eq!(got.len(), at);
+        let fresh = rig.fs.open("/tail", ReadOptions::default(), limit()).unwrap();
+        assert_eq!(fresh.len(), at as u64);
+        let from = at.saturating_sub(1000);
+        let n = fresh.pread(from as u64, &mut buf, limit()).unwrap();
+        assert!(buf[..n] == data[from..at], "the last bytes at {at}");
+    }
+    assert!(got == data[..at]);
+    writer.close(limit()).unwrap();
+    assert_eq!(reader.refresh(limit()).unwrap(), at as u64);
+    let mut all = vec![0; at];
+    reader.pread(0, &mut all, limit()).unwrap();
+    assert!(all == data[..at]);
+}
+
+#[test]
+fn what_cannot_be_opened() {
+    let rig = Rig::new(10);
+    let open = |path: &str| rig.fs.open(path, ReadOptions::default(), limit()).err().unwrap();
+    let error = open("/missing");
+    assert_eq!(error.status(), Status::NotFound);
+    assert!(error.message().contains("/missing"), "{error}");
+    rig.fs.metadata().unwrap().mkdir("/dir", 0o755, true, limit()).unwrap();
+    let error = open("/dir");
+    assert_eq!(error.status(), Status::IsDirectory);
+    assert!(error.message().contains("path is a directory"), "{error}");
+    let stream = rig.open();
+    rig.fs.metadata().unwrap().delete("/f", false, limit()).unwrap();
+    rig.mini.datanodes().iter().for_each(|node| {
+        node.kill();
+    });
+    let error = stream.pread(0, &mut [0; 10], limit()).unwrap_err();
+    assert_eq!(error.status(), Status::NotFound, "{error}");
+}
+
+#[test]
+fn many_threads_on_one_stream() {
+    let rig = Rig::new(4 * BLOCK);
+    let stream = rig.open();
+    let rules = [Fault::Close, Fault::CorruptData(9), Fault::Delay(Duration::from_millis(5))];
+    for (i, fault) in rules.into_iter().enumerate() {
+        rig.mini.faults().add(Rule::new(Site::PacketSent, fault).skip(40 * i as u64).times(10));
+    }
+    std::thread::scope(|scope| {
+        for t in 0..8_usize {
+            let (rig, stream) = (&rig, &stream);
+            scope.spawn(move || {
+                let mut buf = vec![0; 20_000];
+                for i in 0..60_usize {
+                    let at = (t * 131_071 + i * 77_773) % (4 * BLOCK - 20_000);
+                    let n = stream.pread(at as u64, &mut buf, limit()).unwrap();
+                    assert!(n == 20_000 && buf == rig.data[at..at + n]);
+                }
+            });
+        }
+    });
+}
