@@ -51,11 +51,11 @@ pub(super) fn file_checksum(
     namenode: &NameNode,
     path: &str,
     length: Option<u64>,
+    composite: bool,
     d: Deadline,
 ) -> Result<FileChecksum> {
     let max = i64::MAX as u64;
     let wanted = length.unwrap_or(max).min(max);
-    let composite = namenode.config().checksum_composite;
     let mut located = namenode.get_block_locations(path, 0, wanted, d)?;
     let mut left = wanted.min(located.file_length);
     let mut sums = Sums::default();

@@ -3,7 +3,9 @@
 use super::artifacts::java_tool;
 use super::config::{NAMESERVICE, Properties, jvm_options, write_site_files};
 use super::process::{Process, TempTree};
-use super::{Artifacts, ClusterConfig, HarnessError, Oracle, ReplicaFile, Result, blocks, jmx};
+use super::{
+    Artifacts, BenchClient, ClusterConfig, HarnessError, Oracle, ReplicaFile, Result, blocks, jmx,
+};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -294,6 +296,11 @@ impl Cluster {
         Oracle::start(&self.artifacts, &self.conf_dir(), self.tree.path())
     }
 
+    /// A Java client JVM for benchmarks on this cluster.
+    pub fn bench_client(&self) -> Result<BenchClient> {
+        BenchClient::start(&self.artifacts, &self.conf_dir(), self.tree.path())
+    }
+
     /// How many DataNodes were ever started; indices go from 0 to this.
     pub fn datanode_count(&self) -> usize {
         self.datanodes().len()
@@ -387,7 +394,12 @@ impl Cluster {
     /// Starts a killed NameNode; returns when it is ready (with high availability: as standby).
     pub fn start_namenode(&self, index: usize) -> Result<()> {
         self.start_server(&self.namenodes, index)?;
-        self.wait_ready(Instant::now() + self.config.start_limit)
+        self.wait_ready(Instant::now() + self.config.start_limit)?;
+        if let Some(oracle) = self.oracle.get() {
+            // Up to 2.7, Java's first call on the dead NameNode's idle connection fails.
+            let _ = oracle.fs_status();
+        }
+        Ok(())
     }
 
     /// Pauses a NameNode (SIGSTOP).

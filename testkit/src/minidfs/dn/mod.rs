@@ -5,6 +5,7 @@
 //! [`ConnTable`], so killing the node ends every thread.
 pub(crate) mod dataset;
 mod ipc;
+pub(crate) mod meta;
 mod ops;
 mod receiver;
 mod responder;
