@@ -243,3 +243,24 @@ fn fsync_tells_the_namenode_the_length() {
     let located = c.locations("/f");
     assert_eq!((located.file_length, located.last_block.unwrap().b.num_bytes()), (0, 333));
 }
+
+#[test]
+fn synced_bytes_survive_a_power_failure_of_all_nodes() {
+    let cluster = cluster();
+    let mut c = Client::new(&cluster);
+    let data = pattern(1500);
+    let (_, mut w) = open_file(&mut c, "/f", &data[..500]);
+    let sync = packet(0, 1, false, true, &data[..1000]);
+    w.send(&sync);
+    w.good_ack(1);
+    let flush = packet(512, 2, false, false, &data[512..1500]);
+    w.send(&flush);
+    w.good_ack(2);
+    for node in cluster.datanodes() {
+        node.power_loss().unwrap();
+        node.restart().unwrap();
+    }
+    wait_for(|| c.recover_lease("/f").unwrap());
+    assert_eq!(c.info("/f").unwrap().length, 1000);
+    assert!(c.read_file("/f", 0) == data[..1000]);
+}
