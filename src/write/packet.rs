@@ -13,7 +13,9 @@ use crate::wire::packet::{MAX_HEADER_LEN, PacketHeader, encode_header};
 use std::io::IoSlice;
 
 /// Bytes copied before their checksums are computed: they are then still in the first-level cache.
-const HASH_STEP: usize = 8 * 1024;
+/// Three default chunks, which the CRC-32C kernel takes at once; and short, since on some CPUs a
+/// copy of 4 KiB and more whose ends lie close modulo 4096 runs at a twentieth of its speed.
+const HASH_STEP: usize = 3 * 512;
 
 /// What all packets of a stream share.
 #[derive(Clone, Copy, Debug)]
