@@ -7,7 +7,8 @@
 //! reader while calls wait.
 //!
 //! Locks, in order: `inbox` (the leader's), `out` (sending), `state`. Only `inbox` is held while
-//! waiting for the network, and `out` while a full socket drains. Everything runs on callers' threads.
+//! waiting for the network, and `out` while a full socket drains. Everything runs on callers'
+//! threads.
 use super::call_state::{CallTable, Outcome};
 use super::remote;
 use super::retry::{Cause, Failed};
