@@ -15,9 +15,12 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut failed = Vec::new();
     let cargo = run::cargo_program();
     let lints = ["--", "-D", "warnings"];
+    let header = ["run", "--quiet", "-p", "xtask", "--features", "header", "--", "header"];
+    // Name, arguments, and those behind them.
     let steps: &[(&str, &[&str], &[&str])] = &[
         ("fmt", &["fmt", "--all", "--check"], &[]),
         ("clippy", &["clippy", "--quiet", "--workspace", "--all-targets"], &lints),
+        ("header", &header, &["--check"]),
         ("doc", &["doc", "--quiet", "--no-deps", "--document-private-items", "-p", "dfs"], &[]),
     ];
     for (name, args, more) in steps {

@@ -20,10 +20,10 @@ mod tidy;
 
 /// Name, arguments, what it does.
 const COMMANDS: &[(&str, &str, &str)] = &[
-    ("check", "", "formatting, clippy, tidy, symbols and documentation"),
+    ("check", "", "formatting, clippy, header, documentation, tidy, symbols"),
     ("fix", "", "formats the code and takes clippy's machine-applicable advice"),
     ("test", "[suite…]", "all test suites, or the named ones; ends with the sum"),
-    ("test-c", "", "the C suite: header, C programs, C examples"),
+    ("test-c", "", "the C suite: the installed library by pkg-config, CMake, examples"),
     ("test-py", "", "the Python suite"),
     ("tidy", "", "layers, unsafe code, lengths, links, dependencies"),
     ("symbols", "", "what libdfs.so exports, its SONAME and its flags"),
