@@ -30,7 +30,8 @@ pub(crate) struct Failover {
     /// Rounds that ended without success.
     rounds: u32,
     token_refetched: bool,
-    /// Nodes whose replica failed its checksums: never tried again in this call.
+    /// Nodes whose replica failed its checksums: not tried again in this call, see
+    /// [`Self::pardon`].
     corrupt: Vec<Box<str>>,
     /// Node and failure, in order.
     reasons: Vec<(Box<str>, Error)>,
@@ -103,6 +104,11 @@ impl Failover {
         self.rounds += 1;
         self.tried = 0;
         false
+    }
+
+    /// Gives replicas that failed their checksums another chance.
+    pub(crate) fn pardon(&mut self) {
+        self.corrupt.clear();
     }
 
     /// The location list was replaced, so indices have a new meaning.

@@ -486,7 +486,11 @@ impl InputStream {
         if failover.end_round(self.ctx.config.max_block_acquire_failures) {
             return Err(failover.give_up(&self.path, block));
         }
-        if failover.all_corrupt(block) {
+        if block.open {
+            // While the writer changes the last chunk, its data and its checksum on a DataNode's
+            // disk may disagree for a moment; later they must not.
+            failover.pardon();
+        } else if failover.all_corrupt(block) {
             // Differs: waiting does not mend checksums, so only new locations can help.
             let fresh = self.file.refetch(block, self.closed(), d)?;
             self.dead.clear();
