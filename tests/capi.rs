@@ -372,7 +372,7 @@ fn the_reading_examples(server: &Server) {
 }
 
 fn the_copying_examples(server: &Server) {
-    let data: Vec<u8> = (0..2_500_000_u32).map(|i| (i * 31 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..2_500_000_u32).map(|i| ((i * 31) >> 3) as u8).collect();
     let directory = server.directory();
     let local = work_dir().join(format!("{}-in", &directory[1..]));
     let back = work_dir().join(format!("{}-out", &directory[1..]));
