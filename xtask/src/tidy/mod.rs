@@ -57,9 +57,9 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Rust files that people write; src/proto is generated.
+/// Rust files that people write; proto/src is generated.
 fn is_rust_source(path: &str) -> bool {
-    path.ends_with(".rs") && !path.starts_with("src/proto/")
+    path.ends_with(".rs") && !path.starts_with("proto/src/")
 }
 
 /// All rules for one Rust file.
