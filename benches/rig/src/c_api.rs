@@ -16,7 +16,6 @@ const DFS_WRITE: i32 = 2;
 const DFS_CREATE: i32 = 4;
 const DFS_OVERWRITE: i32 = 8;
 const DFS_CREATE_PARENTS: i32 = 32;
-const DFS_DELETE_RECURSIVE: i32 = 1;
 
 /// An opaque object of the library.
 type Handle = *mut c_void;
@@ -77,7 +76,6 @@ library! {
     dfs_config_free: unsafe extern "C" fn(Handle);
     dfs_connect: unsafe extern "C" fn(Handle, *const c_char, Errors, Errors) -> i32;
     dfs_fs_free: unsafe extern "C" fn(Handle);
-    dfs_delete: unsafe extern "C" fn(Handle, *const c_char, i32, Errors) -> i32;
     dfs_open: unsafe extern "C" fn(
         Handle, *const c_char, i32, *const OpenOptions, Errors, Errors) -> i32;
     dfs_write: unsafe extern "C" fn(Handle, *const c_void, usize, Errors) -> i64;
@@ -122,7 +120,7 @@ impl Library {
     }
 }
 
-/// The library's version, once it is loaded.
+/// A loaded library.
 pub(crate) struct Loaded(Arc<Library>);
 
 /// Loads the library.
@@ -217,14 +215,6 @@ impl Fs for CFs {
 
     fn open(&self, path: &str) -> Result<Box<dyn In>> {
         Ok(self.file(path, DFS_READ, 0)?)
-    }
-
-    fn delete(&self, path: &str) -> Result<()> {
-        let (library, path) = (&self.library, c_text(path)?);
-        let (path, flags) = (path.as_ptr(), DFS_DELETE_RECURSIVE);
-        // SAFETY: a live file system, a NUL-terminated path and a valid slot.
-        library.check(|e| unsafe { (library.dfs_delete)(self.handle, path, flags, e) }.into())?;
-        Ok(())
     }
 }
 
