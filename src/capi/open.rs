@@ -303,6 +303,6 @@ mod tests {
 
     #[test]
     fn options_have_no_padding() {
-        assert_eq!(size_of::<dfs_open_options>(), 72);
+        assert_eq!(size_of::<dfs_open_options>(), 64);
     }
 }

@@ -4,8 +4,8 @@ use super::metadata::Metadata;
 use super::path;
 use crate::buf::{BufferPool, PoolStats};
 use crate::checksum::ChecksumType;
-use crate::conf::client_config::ClientConfig;
 use crate::conf::Config;
+use crate::conf::client_config::ClientConfig;
 use crate::datanode::peer_cache::PeerCache;
 use crate::error::{Error, Result, Status};
 use crate::keeper::{self, Renewed, Tended};
@@ -81,6 +81,8 @@ pub struct Stats {
     /// See [`WriteStats`].
     pub window_waits: u64,
     /// See [`WriteStats`].
+    pub congestion_pauses: u64,
+    /// See [`WriteStats`].
     pub heartbeats: u64,
     /// Files open for writing.
     pub open_writers: u64,
@@ -126,9 +128,8 @@ fn client_name() -> Result<String> {
 
 /// Authority of an `hdfs://` URI.
 fn authority(uri: &str) -> Result<&str> {
-    let bad = |why: &str| {
-        Err(Error::new(Status::InvalidArgument, format!("the URI {uri:?} {why}")))
-    };
+    let bad =
+        |why: &str| Err(Error::new(Status::InvalidArgument, format!("the URI {uri:?} {why}")));
     let Some(rest) = uri.strip_prefix("hdfs://") else {
         return bad("does not start with hdfs://");
     };
@@ -375,6 +376,7 @@ impl FileSystem {
             pipeline_faults: get(&w.pipeline_faults),
             pipeline_recoveries: get(&w.pipeline_recoveries),
             window_waits: get(&w.window_waits),
+            congestion_pauses: get(&w.congestion_pauses),
             heartbeats: get(&w.heartbeats),
             open_writers: inner.leases.open_files() as u64,
         }
