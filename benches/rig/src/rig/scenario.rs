@@ -85,37 +85,43 @@ pub(super) static ALL: &[Scenario] = &[
     sink("sink-small", "create + 1 KiB + close", false, Work::Small { n: 1000, repl: 1 }),
 ];
 
+/// Writes a file of the size that is read and written sequentially.
+pub(super) fn write(path: &str, options: &Options, replication: u32) -> Command {
+    Command::new("write")
+        .with("path", path)
+        .with("length", options.file_bytes())
+        .with("buffer", 1 << 20)
+        .with("replication", replication)
+}
+
 impl Scenario {
-    /// The command for a client.
-    pub(super) fn command(&self, options: &Options, client: &str) -> Command {
+    /// The command for a client in a round.
+    pub(super) fn command(&self, options: &Options, client: &str, round: usize) -> Command {
         let path = format!("/bench/{client}/{}", self.name);
         let data = if self.site == Site::Sink { SINK_FILE } else { DATA_FILE };
         match self.work {
             Work::Hflush { len, n, threads, repl } => Command::new("hflush")
                 .with("path", path)
-                .with("n", options.count(n))
-                .with("len", len)
-                .with("threads", threads)
-                .with("repl", repl),
-            Work::Write { repl } => Command::new("write")
-                .with("path", path)
-                .with("size", options.file_bytes())
-                .with("buf", 1 << 20)
-                .with("repl", repl),
-            Work::Read => Command::new("read").with("path", data).with("buf", 1 << 20),
+                .with("count", options.count(n) / threads)
+                .with("bytes", len)
+                .with("streams", threads)
+                .with("replication", repl),
+            Work::Write { repl } => write(&path, options, repl),
+            Work::Read => Command::new("read").with("path", data).with("buffer", 1 << 20),
             Work::Pread { len, n, threads } => Command::new("pread")
                 .with("path", data)
-                .with("n", options.count(n))
-                .with("len", len)
+                .with("count", options.count(n) / threads)
+                .with("bytes", len)
                 .with("threads", threads),
             Work::Small { n, repl } => {
                 let slow = self.site == Site::Real && client.starts_with("java");
                 let n = if slow { n.min(JAVA_SMALL_FILES) } else { n };
-                Command::new("small")
-                    .with("path", path)
-                    .with("n", options.count(n))
-                    .with("len", 1024)
-                    .with("repl", repl)
+                // New names each round: replacing a file costs more than making one.
+                Command::new("create")
+                    .with("path", format!("{path}-{round}"))
+                    .with("count", options.count(n))
+                    .with("bytes", 1024)
+                    .with("replication", repl)
             }
         }
     }
