@@ -7,11 +7,16 @@
 #![deny(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 #[cfg(all(feature = "capi", panic = "abort"))]
 compile_error!("the C boundary turns panics into statuses, so it needs panic = \"unwind\"");
 
+pub use dfs_proto as proto;
+
 pub mod buf;
+#[cfg(feature = "capi")]
+mod capi;
 pub mod checksum;
 pub mod client;
 pub mod conf;
@@ -22,7 +27,6 @@ pub mod keeper;
 pub mod log;
 pub mod namenode;
 pub mod net;
-pub mod proto;
 pub mod read;
 pub mod sys;
 pub mod time;

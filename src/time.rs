@@ -1,4 +1,5 @@
 //! Deadlines; the only reader of the system clock.
+#![allow(clippy::disallowed_methods, reason = "this is the place that reads the clock")]
 use std::time::{Duration, Instant};
 
 /// The point in time at which a blocking call gives up.

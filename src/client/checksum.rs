@@ -51,11 +51,11 @@ pub(super) fn file_checksum(
     namenode: &NameNode,
     path: &str,
     length: Option<u64>,
+    composite: bool,
     d: Deadline,
 ) -> Result<FileChecksum> {
     let max = i64::MAX as u64;
     let wanted = length.unwrap_or(max).min(max);
-    let composite = namenode.config().checksum_composite;
     let mut located = namenode.get_block_locations(path, 0, wanted, d)?;
     let mut left = wanted.min(located.file_length);
     let mut sums = Sums::default();
@@ -107,7 +107,11 @@ impl Sums {
             options.block_checksum_type() == hdfs::BlockChecksumTypeProto::CompositeCrc;
         let expect = if composite { 4 } else { MD5_BYTES };
         if is_composite != composite || answer.block_checksum.len() != expect {
-            let words = "a DataNode did not return the kind of block checksum that was asked for";
+            let words = if composite {
+                "a DataNode returned no COMPOSITE_CRC, which takes Hadoop 3.1.1 or later"
+            } else {
+                "a DataNode returned no MD5"
+            };
             return Err(Error::new(Status::Unsupported, words));
         }
         if self.blocks.is_empty() {

@@ -4,8 +4,8 @@ use super::metadata::Metadata;
 use super::path;
 use crate::buf::{BufferPool, PoolStats};
 use crate::checksum::ChecksumType;
-use crate::conf::client_config::ClientConfig;
 use crate::conf::Config;
+use crate::conf::client_config::ClientConfig;
 use crate::datanode::peer_cache::PeerCache;
 use crate::error::{Error, Result, Status};
 use crate::keeper::{self, Renewed, Tended};
@@ -128,9 +128,8 @@ fn client_name() -> Result<String> {
 
 /// Authority of an `hdfs://` URI.
 fn authority(uri: &str) -> Result<&str> {
-    let bad = |why: &str| {
-        Err(Error::new(Status::InvalidArgument, format!("the URI {uri:?} {why}")))
-    };
+    let bad =
+        |why: &str| Err(Error::new(Status::InvalidArgument, format!("the URI {uri:?} {why}")));
     let Some(rest) = uri.strip_prefix("hdfs://") else {
         return bad("does not start with hdfs://");
     };

@@ -305,6 +305,22 @@ impl Metadata {
     /// `NotFound`, `IsDirectory`; `BlockMissing` or what the last DataNode said when no replica of
     /// a block answers; `Unsupported` when the file has no uniform checksum.
     pub fn checksum(&self, path: &str, length: Option<u64>, d: Deadline) -> Result<FileChecksum> {
-        checksum::file_checksum(&self.namenode, &normalize(path)?, length, d)
+        self.checksum_of_kind(path, length, None, d)
+    }
+
+    /// As [`Metadata::checksum`], of the kind wanted: true is COMPOSITE_CRC, false is MD5MD5CRC,
+    /// `None` what is configured.
+    ///
+    /// # Errors
+    /// As [`Metadata::checksum`].
+    pub fn checksum_of_kind(
+        &self,
+        path: &str,
+        length: Option<u64>,
+        composite: Option<bool>,
+        d: Deadline,
+    ) -> Result<FileChecksum> {
+        let composite = composite.unwrap_or(self.namenode.config().checksum_composite);
+        checksum::file_checksum(&self.namenode, &normalize(path)?, length, composite, d)
     }
 }

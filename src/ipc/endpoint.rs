@@ -194,7 +194,9 @@ impl Endpoint {
         loop {
             // Names are looked up each time: the address may have moved.
             let result = tcp::resolve(&self.server).and_then(|addrs| {
-                tcp::connect(&self.server, &addrs, options, self.rules.timeout_ms, deadline)
+                let timeout_ms = self.rules.timeout_ms;
+                let closed = || self.state.lock().closed;
+                tcp::connect_unless(&self.server, &addrs, options, timeout_ms, deadline, &closed)
             });
             let error = match result {
                 Ok(socket) => {

@@ -271,19 +271,23 @@ fn a_call_that_must_not_be_repeated_is_not() {
 
 #[test]
 fn an_idle_connection_that_died_costs_nothing() {
-    let server = Server::start(|peer, number, log| {
+    let (tell, told) = mpsc::channel();
+    let tell = std::sync::Mutex::new(tell);
+    let server = Server::start(move |peer, number, log| {
         assert!(peer.greet());
         while let Some(request) = peer.request() {
             log.lock().unwrap().push(request.clone());
             peer.send(&request.echo());
             if number == 0 {
+                peer.stream.shutdown(std::net::Shutdown::Both).unwrap();
+                tell.lock().unwrap().send(()).unwrap();
                 return;
             }
         }
     });
     let proxy = plain(&server);
     assert_eq!(echo(&proxy, 1).unwrap(), 1);
-    std::thread::sleep(Duration::from_millis(50));
+    told.recv().unwrap();
     assert_eq!(echo(&proxy, 2).unwrap(), 2);
     let retries: Vec<_> = server.requests().iter().map(|r| r.retry_count).collect();
     assert_eq!((retries, server.connections()), (vec![0, 0], 2));
@@ -320,7 +324,7 @@ fn a_silent_server_ends_the_call_in_time_and_keeps_the_connection() {
     let begun = Instant::now();
     fails(call(&proxy, ECHO, 1, 150), Status::TimedOut, &server.addr);
     let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(150) && took < Duration::from_millis(1000), "{took:?}");
+    assert!(took >= Duration::from_millis(150) && took < Duration::from_secs(5), "{took:?}");
     assert_eq!(echo(&proxy, 2).unwrap(), 2);
     assert_eq!(echo(&proxy, 3).unwrap(), 3);
     assert_eq!(server.connections(), 1);
@@ -340,7 +344,7 @@ fn the_rpc_timeout_holds_without_a_deadline_and_leaves_a_silent_connection() {
     let proxy = proxy(&[&server.addr], false, &config);
     let begun = Instant::now();
     fails(call(&proxy, ECHO, 1, 0), Status::TimedOut, "no answer");
-    assert!(begun.elapsed() < Duration::from_millis(1500));
+    assert!(begun.elapsed() < Duration::from_secs(5));
     assert_eq!(echo(&proxy, 2).unwrap(), 2);
     assert_eq!(server.connections(), 2);
 }
@@ -348,7 +352,7 @@ fn the_rpc_timeout_holds_without_a_deadline_and_leaves_a_silent_connection() {
 #[test]
 fn a_short_call_behind_a_long_one_keeps_its_own_limit() {
     // The first caller reads for both; the second one's time runs out first, and the other way.
-    for (first_ms, second_ms) in [(800, 150), (150, 800)] {
+    for (first_ms, second_ms) in [(3000, 150), (150, 3000)] {
         let server = Server::start(|peer, _, _| {
             assert!(peer.greet());
             while peer.request().is_some() {}
@@ -362,7 +366,7 @@ fn a_short_call_behind_a_long_one_keeps_its_own_limit() {
                     fails(call(proxy, ECHO, 1, ms), Status::TimedOut, "");
                     let took = begun.elapsed();
                     assert!(took >= Duration::from_millis(ms), "{took:?}");
-                    assert!(took < Duration::from_millis(ms + 500), "{took:?}");
+                    assert!(took < Duration::from_millis(ms + 2500), "{took:?}");
                 });
                 std::thread::sleep(Duration::from_millis(30));
             }
@@ -449,14 +453,14 @@ fn a_dead_namenode_is_left_and_none_alive_is_an_error_in_time() {
     let p = proxy(&[&dead, &other], true, &config());
     let begun = Instant::now();
     let e = fails(echo(&p, 1), Status::Connect, "16 attempts on 2 NameNodes");
-    assert!(e.is_retriable() && begun.elapsed() < Duration::from_secs(2), "{e}");
+    assert!(e.is_retriable() && begun.elapsed() < Duration::from_secs(8), "{e}");
     // The deadline cuts the repetitions short.
     let mut slow = config();
     (slow.failover_sleep_base_ms, slow.failover_sleep_max_ms) = (10_000, 10_000);
     let p = proxy(&[&dead, &other], true, &slow);
     let begun = Instant::now();
-    fails(call(&p, ECHO, 1, 300), Status::Connect, "attempts");
-    assert!(begun.elapsed() < Duration::from_millis(1000));
+    fails(call(&p, ECHO, 1, 1000), Status::Connect, "attempts");
+    assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
@@ -467,7 +471,9 @@ fn a_plain_namenode_that_refuses_is_an_error_at_once_but_may_restart_later() {
         peer.send(&request.echo());
     });
     let addr = server.addr.clone();
-    let p = proxy(&[&addr], false, &config());
+    let mut patient = config();
+    (patient.ipc_connect_max_retries, patient.ipc_connect_retry_interval_ms) = (500, 20);
+    let p = proxy(&[&addr], false, &patient);
     assert_eq!(echo(&p, 1).unwrap(), 1);
     drop(server);
     let restarted = std::thread::spawn(move || {
@@ -481,8 +487,9 @@ fn a_plain_namenode_that_refuses_is_an_error_at_once_but_may_restart_later() {
     restarted.join().unwrap();
     let begun = Instant::now();
     let dead = closed_port();
-    fails(echo(&proxy(&[&dead], false, &config()), 1), Status::Connect, &dead);
-    assert!(begun.elapsed() < Duration::from_millis(500));
+    patient.ipc_connect_retry_interval_ms = 60_000;
+    fails(echo(&proxy(&[&dead], false, &patient), 1), Status::Connect, &dead);
+    assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
@@ -531,9 +538,33 @@ fn close_wakes_waiting_and_sleeping_calls() {
         for call in calls {
             fails(call.join().unwrap(), Status::Closed, "closed");
         }
-        assert!(begun.elapsed() < Duration::from_millis(1000));
+        assert!(begun.elapsed() < Duration::from_secs(5));
         fails(echo(&proxy, 1), Status::Closed, "closed");
     }
+}
+
+#[test]
+fn close_wakes_a_call_that_connects() {
+    // A listener whose queue is full answers no further connection.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let mut queue = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&addr, Duration::from_millis(200)) {
+        queue.push(stream);
+        assert!(queue.len() < 10_000, "the queue of the listener never fills");
+    }
+    let mut config = config();
+    config.ipc_connect_timeout_ms = 60_000;
+    let proxy = Arc::new(proxy(&[&addr.to_string()], false, &config));
+    let call = {
+        let proxy = proxy.clone();
+        std::thread::spawn(move || call(&proxy, ECHO, 1, 0))
+    };
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    proxy.close();
+    fails(call.join().unwrap(), Status::Closed, "closed");
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
 #[test]

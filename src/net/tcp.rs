@@ -60,13 +60,29 @@ pub fn connect(
     timeout_ms: u64,
     deadline: Deadline,
 ) -> Result<Socket> {
+    connect_unless(server, addrs, options, timeout_ms, deadline, &|| false)
+}
+
+/// Like [`connect`], but gives up soon after `stop` says so.
+///
+/// # Errors
+/// `Connect` then; else as [`connect`].
+pub fn connect_unless(
+    server: &str,
+    addrs: &[SocketAddr],
+    options: SocketOptions,
+    timeout_ms: u64,
+    deadline: Deadline,
+    stop: &dyn Fn() -> bool,
+) -> Result<Socket> {
     let mut last = None;
     for addr in addrs {
-        match Socket::connect(addr, options, deadline.min(Deadline::after_ms(timeout_ms))) {
+        let limit = deadline.min(Deadline::after_ms(timeout_ms));
+        match Socket::connect_unless(addr, options, limit, stop) {
             Ok(socket) => return Ok(socket),
             Err(e) => last = Some(e),
         }
-        if deadline.passed() {
+        if deadline.passed() || stop() {
             break;
         }
     }

@@ -210,7 +210,8 @@ impl BlockReader {
         }
         // Hadoop 3.4 BlockReaderRemote#readNextPacket: the status tells whether the checksums of
         // the whole range were found good; the DataNode keeps the connection only after it.
-        let verified = self.verify && !self.skipped;
+        let has_sums = self.state.checksum() != ChecksumType::Null;
+        let verified = self.verify && has_sums && !self.skipped;
         let status = if verified { STATUS_CHECKSUM_OK } else { STATUS_SUCCESS };
         let sent = self.peer.socket.try_send(&[IoSlice::new(&status)]);
         Ok(matches!(sent, Ok(Some(n)) if n == status.len()))

@@ -140,6 +140,19 @@ impl Socket {
         options: SocketOptions,
         deadline: Deadline,
     ) -> io::Result<Socket> {
+        Socket::connect_unless(addr, options, deadline, &|| false)
+    }
+
+    /// Like [`Socket::connect`], but asks `stop` every [`WAIT_SLICE_MS`] whether to give up.
+    ///
+    /// # Errors
+    /// ECANCELED when `stop` says so; else as [`Socket::connect`].
+    pub fn connect_unless(
+        addr: &SocketAddr,
+        options: SocketOptions,
+        deadline: Deadline,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<Socket> {
         let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         // SAFETY: socket has no preconditions.
         let raw = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
@@ -167,7 +180,7 @@ impl Socket {
             if e != libc::EINPROGRESS && e != libc::EINTR {
                 return Err(io::Error::from_raw_os_error(e));
             }
-            socket.poll(WRITABLE, deadline)?;
+            socket.wait_connected(deadline, stop)?;
             if let Some(error) = socket.take_error()? {
                 return Err(error);
             }
@@ -179,6 +192,18 @@ impl Socket {
         set_nonblocking(raw, false)?;
         socket.set_receive_slice(Duration::from_millis(WAIT_SLICE_MS))?;
         Ok(socket)
+    }
+
+    fn wait_connected(&self, deadline: Deadline, stop: &dyn Fn() -> bool) -> io::Result<()> {
+        loop {
+            match self.poll(WRITABLE, deadline.min(Deadline::after_ms(WAIT_SLICE_MS))) {
+                Err(e) if is_timeout(&e) && !deadline.passed() => {}
+                other => return other.map(|_| ()),
+            }
+            if stop() {
+                return Err(io::Error::from_raw_os_error(libc::ECANCELED));
+            }
+        }
     }
 
     fn set_receive_slice(&self, slice: Duration) -> io::Result<()> {

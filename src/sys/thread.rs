@@ -1,4 +1,5 @@
 //! Background threads: named, with all signals blocked, so that a host's handlers never run there.
+#![allow(clippy::disallowed_methods, reason = "this is the place that starts threads")]
 
 /// Starts a thread with the given name (at most 15 bytes) and a small fixed stack.
 ///

@@ -193,3 +193,46 @@ fn a_bad_version_is_an_error_that_names_it() {
     let error = Cluster::start(ClusterConfig::new().version("9.9.9")).err().unwrap();
     assert!(error.to_string().contains("9.9.9"), "{error}");
 }
+
+#[test]
+fn the_bench_client_measures_every_kind_of_operation() {
+    let bench = shared().bench_client().unwrap();
+    for command in [
+        "hflush path=/bench/wal bytes=400 count=20 streams=2 replication=1",
+        "write path=/bench/big length=300000 buffer=4096 replication=1",
+        "read path=/bench/big buffer=65536 passes=2",
+        "pread path=/bench/big bytes=4096 count=10 threads=3",
+        "create path=/bench/small count=3 replication=1",
+    ] {
+        let json = bench.run(command).unwrap();
+        let operation = command.split(' ').next().unwrap();
+        assert!(json.starts_with(&format!("{{\"op\":\"{operation}\"")), "{json}");
+        assert!(json.contains("\"p99_us\":") && !json.contains("NaN"), "{json}");
+    }
+    assert!(bench.run("read path=/none").unwrap_err().to_string().contains("FileNotFound"));
+    assert!(bench.run("nonsense").is_err());
+}
+
+#[test]
+fn the_active_namenode_changes_and_may_die() {
+    let config = ClusterConfig::new().datanodes(1).high_availability().set("dfs.replication", "1");
+    let cluster = Cluster::start(config).unwrap();
+    let oracle = cluster.oracle().unwrap();
+    assert_eq!(cluster.uri(), "hdfs://libdfs");
+    oracle.write("/f", &WriteRequest::new(3000, 1)).unwrap();
+    let state = |index| cluster.namenode_state(index).unwrap();
+    assert_eq!((state(0).as_str(), state(1).as_str()), ("active", "standby"));
+
+    cluster.transition_to_standby(0).unwrap();
+    cluster.transition_to_active(1).unwrap();
+    assert_eq!((state(0).as_str(), state(1).as_str()), ("standby", "active"));
+    let read = oracle.read("/f", &ReadRequest::compare(1)).unwrap();
+    assert_eq!((read.length, read.mismatch), (3000, None));
+
+    cluster.kill_namenode(1).unwrap();
+    cluster.transition_to_active(0).unwrap();
+    oracle.append("/f", &WriteRequest::new(100, 1)).unwrap();
+    cluster.start_namenode(1).unwrap();
+    assert_eq!((state(0).as_str(), state(1).as_str()), ("active", "standby"));
+    assert_eq!(oracle.read("/f", &ReadRequest::compare(1)).unwrap().length, 3100);
+}

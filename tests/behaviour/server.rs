@@ -79,7 +79,8 @@ impl Server {
     /// Bytes of each finalized replica of the file's blocks in file order: one vector a replica
     /// slot, at least `replication` of them complete.
     fn replicas(&self, fs: &FileSystem, path: &str) -> Vec<Vec<Vec<u8>>> {
-        let blocks = fs.metadata().unwrap().block_locations(path, 0, u64::MAX >> 1, limit()).unwrap();
+        let blocks =
+            fs.metadata().unwrap().block_locations(path, 0, u64::MAX >> 1, limit()).unwrap();
         blocks
             .iter()
             .map(|block| match self {
@@ -102,7 +103,13 @@ impl Server {
     }
 
     /// Checks a closed file everywhere: the DataNodes' replicas, our own reader, and Java.
-    pub(crate) fn check_file(&self, fs: &FileSystem, path: &str, expected: &[u8], replication: usize) {
+    pub(crate) fn check_file(
+        &self,
+        fs: &FileSystem,
+        path: &str,
+        expected: &[u8],
+        replication: usize,
+    ) {
         let status = fs.metadata().unwrap().stat(path, limit()).unwrap();
         assert_eq!(status.length, expected.len() as u64, "length of {path}");
         let started = Instant::now();
@@ -120,7 +127,10 @@ impl Server {
             for replica in replicas {
                 let end = at + replicas[0].len();
                 assert!(end <= expected.len(), "block {i} of {path} is too long");
-                assert!(replica[..] == expected[at..end], "a replica of block {i} of {path} differs");
+                assert!(
+                    replica[..] == expected[at..end],
+                    "a replica of block {i} of {path} differs"
+                );
             }
             at += replicas[0].len();
         }

@@ -177,8 +177,7 @@ fn many_threads_flush_one_file(server: &Server) {
 }
 
 fn replication_one(server: &Server) {
-    let options =
-        CreateOptions { replication: Some(1), block_size: Some(1 << 20), ..create() };
+    let options = CreateOptions { replication: Some(1), block_size: Some(1 << 20), ..create() };
     write_file(server, &options, &bytes(6, 2_500_000), 4096);
 }
 
@@ -204,10 +203,7 @@ fn errors_of_create(server: &Server) {
     let open = other.create(&path, &create(), limit()).unwrap();
     open.write(b"x", limit()).unwrap();
     let error = fs.create(&path, &plain, limit()).err().unwrap();
-    assert!(
-        matches!(error.status(), Status::LeaseHeld | Status::Exists),
-        "{error:?}"
-    );
+    assert!(matches!(error.status(), Status::LeaseHeld | Status::Exists), "{error:?}");
     open.close(limit()).unwrap();
     assert_eq!(open.write(b"y", limit()).unwrap_err().status(), Status::Closed);
     assert_eq!(open.flush(FLUSH, limit()).unwrap_err().status(), Status::Closed);

@@ -9,14 +9,18 @@
 //! and a small shell removes the data once the process is gone, however it ended.
 
 mod artifacts;
+mod bench_client;
 mod blocks;
 mod cluster;
 mod config;
 mod jmx;
+mod line_process;
 mod oracle;
 mod process;
+mod server;
 
 pub use artifacts::{Artifacts, DEFAULT_VERSION};
+pub use bench_client::BenchClient;
 pub use blocks::{ReplicaFile, ReplicaState};
 pub use cluster::Cluster;
 pub use config::ClusterConfig;
@@ -33,7 +37,8 @@ use std::path::Path;
 pub struct HarnessError(String);
 
 impl HarnessError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 

@@ -1,16 +1,11 @@
 //! Hadoop's own Java client in a process of its own, behind typed calls.
 
-use super::artifacts::java_tool;
 use super::config::jvm_options;
-use super::process::{Process, tail};
+use super::line_process::LineProcess;
 use super::{Artifacts, HarnessError, Result};
 use std::fmt;
-use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::ChildStdin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 mod types;
@@ -70,18 +65,11 @@ impl From<HarnessError> for OracleError {
 
 type OracleResult<T> = std::result::Result<T, OracleError>;
 
-struct Pipes {
-    input: ChildStdin,
-    answers: mpsc::Receiver<String>,
-    process: Process,
-}
-
 /// Hadoop's Java client (`FileSystem` of the cluster's own version). Commands run one at a time;
 /// clones share the process. See `testkit/hadoop/java/io/libdfs/testkit/Oracle.java`.
 #[derive(Clone)]
 pub struct Oracle {
-    pipes: Arc<Mutex<Pipes>>,
-    log: PathBuf,
+    process: Arc<LineProcess>,
     extra: Vec<(String, String)>,
 }
 
@@ -89,34 +77,11 @@ impl Oracle {
     /// Starts the Java process with the configuration in `conf_dir`; its log and temporary files
     /// go below `directory`.
     pub fn start(artifacts: &Artifacts, conf_dir: &Path, directory: &Path) -> Result<Self> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("oracle-{}", COUNTER.fetch_add(1, Ordering::Relaxed));
-        let home = directory.join(&name);
-        fs::create_dir_all(&home).map_err(|e| HarnessError::io("create", &home, e))?;
-        let log = home.join("oracle.log");
-        let mut arguments = jvm_options(256, false, &home);
-        arguments.push("-cp".into());
-        arguments.push(format!("{}:{}", artifacts.class_path(), conf_dir.display()));
-        arguments.push("io.libdfs.testkit.Oracle".into());
-        let mut process = Process::start(&name, &java_tool("java"), &arguments, &log, true)?;
-        let (input, output) = process
-            .take_pipes()
-            .ok_or_else(|| HarnessError::new(format!("{name} was started without pipes")))?;
-        let (sender, answers) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let pipes = Arc::new(Mutex::new(Pipes { input, answers, process }));
-        let oracle = Self { pipes, log, extra: Vec::new() };
-        let ready = oracle.next_line(None)?;
-        if !ready.starts_with("READY ") {
-            return Err(HarnessError::new(format!("{name} began with {ready:?}")));
-        }
-        Ok(oracle)
+        let class = "io.libdfs.testkit.Oracle";
+        let options = |home: &Path| jvm_options(256, false, home);
+        let process =
+            LineProcess::start(artifacts, class, options, conf_dir, directory, COMMAND_LIMIT)?;
+        Ok(Self { process: Arc::new(process), extra: Vec::new() })
     }
 
     /// The same process, with commands run as another user.
@@ -135,36 +100,13 @@ impl Oracle {
         other
     }
 
-    /// Sends `command` if any and waits for a line. The process is killed when none comes in
-    /// time, since later answers could not be told apart.
-    fn next_line(&self, command: Option<&str>) -> Result<String> {
-        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = |pipes: &Pipes, what: String| {
-            let end = tail(&self.log, 40);
-            HarnessError::new(format!("{} {what}; its log ends with:\n{end}", pipes.process.name()))
-        };
-        if let Some(command) = command {
-            let sent = writeln!(pipes.input, "{command}").and_then(|()| pipes.input.flush());
-            sent.map_err(|e| failed(&pipes, format!("takes no command ({e})")))?;
-        }
-        match pipes.answers.recv_timeout(COMMAND_LIMIT) {
-            Ok(line) => Ok(line),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(failed(&pipes, "has ended".into())),
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                pipes.process.kill()?;
-                let command = command.unwrap_or("its start");
-                Err(failed(&pipes, format!("did not answer in {COMMAND_LIMIT:?}: {command}")))
-            }
-        }
-    }
-
     fn call(&self, verb: &str, arguments: &[(&str, &str)]) -> OracleResult<Answer> {
         let mut line = verb.to_owned();
         let extra = self.extra.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         for (key, value) in arguments.iter().copied().chain(extra) {
             line.push_str(&format!(" {key}={}", encode(value)));
         }
-        let answer = self.next_line(Some(&line))?;
+        let answer = self.process.ask(&line)?;
         if let Some(fields) = answer.strip_prefix("OK") {
             return Ok(Answer::parse(fields)?);
         }
@@ -331,7 +273,7 @@ impl Oracle {
         if exit == "0" {
             return Ok(out);
         }
-        let end = tail(&self.log, 5);
+        let end = self.process.log_tail(5);
         Err(HarnessError::new(format!("{class} {arguments:?} ended with {exit}:\n{out}\n{end}"))
             .into())
     }

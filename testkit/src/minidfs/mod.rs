@@ -191,6 +191,27 @@ impl MiniDfs {
         self.namenode_addr(0).map_or_else(String::new, |a| format!("hdfs://{a}"))
     }
 
+    /// Hadoop keys with which a client reaches the cluster: its default file system and, with
+    /// HA, the nameservice `minidfs` with both NameNodes.
+    pub fn client_keys(&self) -> Vec<(String, String)> {
+        let key = |k: &str, v: &str| (k.to_owned(), v.to_owned());
+        let address = |i: usize| self.namenode_addr(i).map_or_else(String::new, |a| a.to_string());
+        if !self.cluster.cfg.ha {
+            return vec![key("fs.defaultFS", &self.uri())];
+        }
+        vec![
+            key("fs.defaultFS", "hdfs://minidfs"),
+            key("dfs.nameservices", "minidfs"),
+            key("dfs.ha.namenodes.minidfs", "nn0,nn1"),
+            key("dfs.namenode.rpc-address.minidfs.nn0", &address(0)),
+            key("dfs.namenode.rpc-address.minidfs.nn1", &address(1)),
+            key(
+                "dfs.client.failover.proxy.provider.minidfs",
+                "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
+            ),
+        ]
+    }
+
     /// RPC address of a NameNode; none when there is no such NameNode.
     pub fn namenode_addr(&self, index: usize) -> Option<SocketAddr> {
         self.namenodes.get(index).map(Listener::addr)

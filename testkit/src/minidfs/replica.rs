@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dn::DnCore;
-use super::dn::dataset::{META_HEADER_BYTES, Replica, State, truncate_files};
+use super::dn::dataset::{Replica, State};
+use super::dn::meta::{META_HEADER_BYTES, truncate_files};
 
 /// State of a replica on a DataNode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +77,15 @@ impl DataNode {
         self.0.kill()
     }
 
+    /// Kills the node as a power failure does: bytes that no hsync covered are gone.
+    ///
+    /// # Errors
+    ///
+    /// When a thread did not end in time or files cannot be cut.
+    pub fn power_loss(&self) -> io::Result<()> {
+        self.0.power_loss()
+    }
+
     /// Starts a killed (or running) node again on its old ports. Replicas that were being
     /// written wait for recovery, as after the crash of a real DataNode.
     ///
@@ -125,6 +135,11 @@ impl DataNode {
     /// Connections that the xfer port has accepted so far.
     pub fn accepted_connections(&self) -> u64 {
         self.0.conns.accepted()
+    }
+
+    /// Connections that the IPC port has accepted so far.
+    pub fn accepted_ipc_connections(&self) -> u64 {
+        self.0.ipc_conns.accepted()
     }
 
     /// Number of reads that ended with the status CHECKSUM_OK.
@@ -188,7 +203,7 @@ impl DataNode {
     pub fn truncate_replica(&self, block_id: u64, length: u64) -> io::Result<()> {
         let replica = self.find(block_id)?;
         let mut inner = replica.inner.lock();
-        truncate_files(&inner, length)?;
+        truncate_files(&inner.data, &inner.meta, length)?;
         inner.num_bytes = length;
         inner.on_disk = length;
         inner.acked = inner.acked.min(length);

@@ -2,18 +2,14 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dfs::proto::hdfs::ExtendedBlockProto;
 use parking_lot::Mutex;
 
-use super::super::wire::{Checksum, bad_data};
+use super::meta::truncate_files;
 use super::writer::WriterControl;
-
-/// Version, checksum type, bytes per checksum.
-pub(crate) const META_HEADER_BYTES: u64 = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -47,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) on_disk: u64,
     /// Bytes that this node and all nodes behind it have acked.
     pub(crate) acked: u64,
+    /// Bytes that an fsync has brought to the disk.
+    pub(crate) synced: u64,
     /// Checksum of the last chunk at `on_disk`, while the replica grows.
     pub(crate) last_crc: Option<[u8; 4]>,
     pub(crate) data: PathBuf,
@@ -127,23 +125,6 @@ impl Replica {
         };
         Ok((open(&inner.data)?, open(&inner.meta)?))
     }
-}
-
-/// Parses the header of a meta file.
-pub(crate) fn read_meta_header(meta: &File) -> io::Result<Checksum> {
-    let mut header = [0u8; 7];
-    meta.read_exact_at(&mut header, 0)?;
-    if header[..2] != [0, 1] {
-        return Err(bad_data("unknown version of a meta file"));
-    }
-    let chunk = u32::from_be_bytes([header[3], header[4], header[5], header[6]]);
-    Checksum::new(i32::from(header[2]), chunk)
-}
-
-pub(crate) fn write_meta_header(meta: &File, checksum: Checksum) -> io::Result<()> {
-    let mut header = vec![0, 1, checksum.kind as u8];
-    header.extend_from_slice(&u32::try_from(checksum.chunk).unwrap_or(u32::MAX).to_be_bytes());
-    meta.write_all_at(&header, 0)
 }
 
 fn not_found(message: String) -> io::Error {
@@ -232,6 +213,7 @@ impl Dataset {
             num_bytes: 0,
             on_disk: 0,
             acked: 0,
+            synced: 0,
             last_crc: None,
             data,
             meta,
@@ -419,7 +401,7 @@ impl Dataset {
         replica.claim(control)?;
         let mut inner = replica.inner.lock();
         check_gs_range(&inner, block, new_gs)?;
-        if inner.acked < min || inner.num_bytes > max {
+        if inner.acked < min || inner.num_bytes > max || inner.on_disk < inner.acked {
             return Err(not_found(format!(
                 "Unmatched length replica {}: BytesAcked = {} BytesRcvd = {} are not in the range \
                  of [{min}, {max}].",
@@ -430,7 +412,7 @@ impl Dataset {
         }
         if inner.num_bytes > inner.acked {
             let length = inner.acked;
-            truncate_files(&inner, length)?;
+            truncate_files(&inner.data, &inner.meta, length)?;
             inner.num_bytes = length;
             inner.on_disk = length;
             inner.last_crc = None;
@@ -512,7 +494,8 @@ impl Dataset {
         Ok(Some((inner.state, inner.on_disk)))
     }
 
-    /// Second half: cuts, stamps and finalizes. Hadoop 3.4 FsDatasetImpl#updateReplicaUnderRecovery.
+    /// Second half: cuts, stamps and finalizes.
+    /// Hadoop 3.4 FsDatasetImpl#updateReplicaUnderRecovery.
     pub(crate) fn update_recovery(&self, id: u64, recovery_id: u64, length: u64) -> io::Result<()> {
         let replica = self.get(id).ok_or_else(|| not_found(format!("blk_{id}")))?;
         let mut inner = replica.inner.lock();
@@ -523,7 +506,7 @@ impl Dataset {
             )));
         }
         if inner.on_disk > length {
-            truncate_files(&inner, length)?;
+            truncate_files(&inner.data, &inner.meta, length)?;
         }
         inner.num_bytes = length;
         inner.on_disk = length;
@@ -533,7 +516,8 @@ impl Dataset {
     }
 
     /// What a DataNode finds when it starts again: replicas that were being written wait for
-    /// recovery, unless an upgrade restart announced itself. Hadoop 3.4 BlockPoolSlice#addToReplicasMap.
+    /// recovery, unless an upgrade restart announced itself.
+    /// Hadoop 3.4 BlockPoolSlice#addToReplicasMap.
     pub(crate) fn after_restart(&self, announced: bool) -> io::Result<()> {
         for replica in self.all() {
             let mut inner = replica.inner.lock();
@@ -551,6 +535,20 @@ impl Dataset {
                     inner.state = if announced { State::Rbw } else { State::Rwr };
                 }
                 State::Rwr | State::Finalized => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What is left after the power failed: only bytes that were synced.
+    pub(crate) fn lose_unsynced(&self) -> io::Result<()> {
+        for replica in self.all() {
+            let mut inner = replica.inner.lock();
+            if inner.on_disk > inner.synced {
+                truncate_files(&inner.data, &inner.meta, inner.synced)?;
+                inner.on_disk = inner.synced;
+                inner.num_bytes = inner.synced;
+                inner.acked = inner.acked.min(inner.synced);
             }
         }
         Ok(())
@@ -579,26 +577,6 @@ fn check_expected_length(replica: &Replica, inner: &Inner, expected: u64) -> io:
             replica.describe(inner),
             inner.num_bytes
         )));
-    }
-    Ok(())
-}
-
-/// Cuts data and checksums; the last chunk gets a new checksum from the data that is left.
-/// Hadoop 3.4 FsDatasetUtil#truncateBlock.
-pub(crate) fn truncate_files(inner: &Inner, length: u64) -> io::Result<()> {
-    let data = OpenOptions::new().read(true).write(true).open(&inner.data)?;
-    let meta = OpenOptions::new().read(true).write(true).open(&inner.meta)?;
-    let checksum = read_meta_header(&meta)?;
-    data.set_len(length)?;
-    let chunk = u64::try_from(checksum.chunk).unwrap_or(u64::MAX);
-    let size = u64::try_from(checksum.size()).unwrap_or(0);
-    meta.set_len(META_HEADER_BYTES + length.div_ceil(chunk) * size)?;
-    let partial = usize::try_from(length % chunk).unwrap_or(0);
-    if partial > 0 && size > 0 {
-        let mut tail = vec![0; partial];
-        data.read_exact_at(&mut tail, length - length % chunk)?;
-        let at = META_HEADER_BYTES + length / chunk * size;
-        meta.write_all_at(&checksum.crc(&tail).to_be_bytes(), at)?;
     }
     Ok(())
 }

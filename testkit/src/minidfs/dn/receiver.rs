@@ -353,12 +353,12 @@ impl Receiver<'_> {
                 return Err(bad_data(format!("the last packet of blk_{} has data", replica.id)));
             }
             if sync {
-                self.store.sync()?;
+                self.store.sync(&replica)?;
             }
         } else {
             self.store_packet(&replica, pending)?;
             if sync {
-                self.store.sync()?;
+                self.store.sync(&replica)?;
             }
         }
         if self.acks && !ack_early {

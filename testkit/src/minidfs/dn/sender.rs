@@ -13,7 +13,8 @@ use dfs::proto::hdfs::{
 use super::super::faults::{BadHeader, Fault, Op, Site, Visit};
 use super::super::net::Conn;
 use super::super::wire::{Checksum, bad_data, encode_packet_header, read_delimited};
-use super::dataset::{META_HEADER_BYTES, Replica, State, read_meta_header};
+use super::dataset::{Replica, State};
+use super::meta::{META_HEADER_BYTES, read_meta_header};
 use super::{After, DnCore, Session};
 
 /// A range of a replica, ready to be sent.
@@ -54,7 +55,8 @@ impl BlockSender {
         };
         if gs < block.generation_stamp {
             return Err(io::Error::other(format!(
-                "Replica gen stamp < block genstamp, block=blk_{}_{}, replica generation stamp {gs}",
+                "Replica gen stamp < block genstamp, block=blk_{}_{}, replica generation stamp \
+                 {gs}",
                 block.block_id, block.generation_stamp
             )));
         }

@@ -4,7 +4,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::super::wire::{Checksum, Packet, bad_data};
-use super::dataset::{META_HEADER_BYTES, Replica, read_meta_header, write_meta_header};
+use super::dataset::Replica;
+use super::meta::{META_HEADER_BYTES, read_meta_header, write_meta_header};
 
 /// Open files of a replica that is being written.
 pub(super) struct Store {
@@ -27,9 +28,14 @@ impl Store {
         Ok(Self { data, meta, checksum })
     }
 
-    pub(super) fn sync(&self) -> io::Result<()> {
+    /// Brings all that was written to the disk.
+    pub(super) fn sync(&self, replica: &Replica) -> io::Result<()> {
+        let written = replica.inner.lock().on_disk;
         self.data.sync_all()?;
-        self.meta.sync_all()
+        self.meta.sync_all()?;
+        let mut inner = replica.inner.lock();
+        inner.synced = inner.synced.max(written);
+        Ok(())
     }
 
     fn meta_at(&self, chunk: u64) -> u64 {
@@ -46,6 +52,13 @@ impl Store {
         let on_disk = replica.inner.lock().on_disk;
         if on_disk >= end {
             return Ok(());
+        }
+        if first > on_disk {
+            // An earlier packet was acked but never reached the disk.
+            return Err(bad_data(format!(
+                "a packet of blk_{} starts at {first}, but only {on_disk} bytes are on disk",
+                replica.id
+            )));
         }
         let chunk = self.checksum.chunk as u64;
         if first % chunk != 0 && data.len() > self.checksum.chunk {

@@ -80,7 +80,8 @@ impl NameSystem {
         }
         let access = if is_read(method) { "READ" } else { "WRITE" };
         Err(error::access_control(format!(
-            "Permission denied: user={}, access={access}, inode=\"{path}\":hdfs:supergroup:drwxr-xr-x",
+            "Permission denied: user={}, access={access}, \
+             inode=\"{path}\":hdfs:supergroup:drwxr-xr-x",
             ctx.user
         )))
     }
@@ -97,20 +98,15 @@ impl NameSystem {
 
     fn run(&mut self, ctx: &Context<'_>, call: &Call) -> NnResult<Vec<u8>> {
         match call.method.as_str() {
-            "create"
-            | "append"
-            | "addBlock"
+            "create" | "append" | "renewLease" | "recoverLease" | "truncate" | "concat"
+            | "reportBadBlocks" => self.run_file(ctx, call),
+            "addBlock"
             | "abandonBlock"
             | "getAdditionalDatanode"
             | "complete"
             | "fsync"
             | "updateBlockForPipeline"
-            | "updatePipeline"
-            | "renewLease"
-            | "recoverLease"
-            | "truncate"
-            | "concat"
-            | "reportBadBlocks" => self.run_writer(ctx, call),
+            | "updatePipeline" => self.run_writer(call),
             "mkdirs" | "rename" | "rename2" | "delete" | "setReplication" | "setPermission"
             | "setOwner" | "setTimes" | "setQuota" | "setStoragePolicy" => {
                 self.run_namespace(ctx, call)
@@ -121,7 +117,7 @@ impl NameSystem {
         }
     }
 
-    fn run_writer(&mut self, ctx: &Context<'_>, call: &Call) -> NnResult<Vec<u8>> {
+    fn run_file(&mut self, ctx: &Context<'_>, call: &Call) -> NnResult<Vec<u8>> {
         let method = call.method.as_str();
         match method {
             "create" => {
@@ -133,40 +129,6 @@ impl NameSystem {
                 let req: pb::AppendRequestProto = decode(call)?;
                 self.permit(ctx, method, &req.src)?;
                 encode(&self.append(ctx, &req.src, &req.client_name, req.flag.unwrap_or(4))?)
-            }
-            "addBlock" => {
-                let req: pb::AddBlockRequestProto = decode(call)?;
-                encode(&pb::AddBlockResponseProto { block: self.add_block(&req)? })
-            }
-            "abandonBlock" => {
-                let req: pb::AbandonBlockRequestProto = decode(call)?;
-                self.abandon_block(&req.b, req.file_id(), &req.src, &req.holder)?;
-                encode(&pb::AbandonBlockResponseProto {})
-            }
-            "getAdditionalDatanode" => {
-                let req: pb::GetAdditionalDatanodeRequestProto = decode(call)?;
-                let block = self.additional_datanode(&req)?;
-                encode(&pb::GetAdditionalDatanodeResponseProto { block })
-            }
-            "complete" => {
-                let req: pb::CompleteRequestProto = decode(call)?;
-                let result =
-                    self.complete(&req.src, req.file_id(), &req.client_name, req.last.as_ref())?;
-                encode(&pb::CompleteResponseProto { result })
-            }
-            "fsync" => {
-                let req: pb::FsyncRequestProto = decode(call)?;
-                self.fsync(&req.src, req.file_id(), &req.client, req.last_block_length())?;
-                encode(&pb::FsyncResponseProto {})
-            }
-            "updateBlockForPipeline" => {
-                let req: pb::UpdateBlockForPipelineRequestProto = decode(call)?;
-                let block = self.update_block_for_pipeline(&req.block, &req.client_name)?;
-                encode(&pb::UpdateBlockForPipelineResponseProto { block })
-            }
-            "updatePipeline" => {
-                self.update_pipeline(&decode(call)?)?;
-                encode(&pb::UpdatePipelineResponseProto {})
             }
             "renewLease" => {
                 let req: pb::RenewLeaseRequestProto = decode(call)?;
@@ -201,6 +163,45 @@ impl NameSystem {
                     self.mark_corrupt(&block.b, &nodes);
                 }
                 encode(&pb::ReportBadBlocksResponseProto {})
+            }
+        }
+    }
+
+    fn run_writer(&mut self, call: &Call) -> NnResult<Vec<u8>> {
+        match call.method.as_str() {
+            "addBlock" => {
+                let req: pb::AddBlockRequestProto = decode(call)?;
+                encode(&pb::AddBlockResponseProto { block: self.add_block(&req)? })
+            }
+            "abandonBlock" => {
+                let req: pb::AbandonBlockRequestProto = decode(call)?;
+                self.abandon_block(&req.b, req.file_id(), &req.src, &req.holder)?;
+                encode(&pb::AbandonBlockResponseProto {})
+            }
+            "getAdditionalDatanode" => {
+                let req: pb::GetAdditionalDatanodeRequestProto = decode(call)?;
+                let block = self.additional_datanode(&req)?;
+                encode(&pb::GetAdditionalDatanodeResponseProto { block })
+            }
+            "complete" => {
+                let req: pb::CompleteRequestProto = decode(call)?;
+                let result =
+                    self.complete(&req.src, req.file_id(), &req.client_name, req.last.as_ref())?;
+                encode(&pb::CompleteResponseProto { result })
+            }
+            "fsync" => {
+                let req: pb::FsyncRequestProto = decode(call)?;
+                self.fsync(&req.src, req.file_id(), &req.client, req.last_block_length())?;
+                encode(&pb::FsyncResponseProto {})
+            }
+            "updateBlockForPipeline" => {
+                let req: pb::UpdateBlockForPipelineRequestProto = decode(call)?;
+                let block = self.update_block_for_pipeline(&req.block, &req.client_name)?;
+                encode(&pb::UpdateBlockForPipelineResponseProto { block })
+            }
+            _ => {
+                self.update_pipeline(&decode(call)?)?;
+                encode(&pb::UpdatePipelineResponseProto {})
             }
         }
     }
@@ -315,6 +316,19 @@ impl NameSystem {
                 let summary = self.content_summary(&req.path)?;
                 encode(&pb::GetContentSummaryResponseProto { summary })
             }
+            "getQuotaUsage" => {
+                let req: pb::GetQuotaUsageRequestProto = decode(call)?;
+                self.permit(ctx, method, &req.path)?;
+                let sum = self.content_summary(&req.path)?;
+                let usage = pb::QuotaUsageProto {
+                    file_and_directory_count: sum.file_count + sum.directory_count,
+                    quota: sum.quota,
+                    space_consumed: sum.space_consumed,
+                    space_quota: sum.space_quota,
+                    type_quota_infos: None,
+                };
+                encode(&pb::GetQuotaUsageResponseProto { usage })
+            }
             "getPreferredBlockSize" => {
                 let req: pb::GetPreferredBlockSizeRequestProto = decode(call)?;
                 self.permit(ctx, method, &req.filename)?;
@@ -322,6 +336,8 @@ impl NameSystem {
                 let bsize = self.tree.file(id)?.block_size;
                 encode(&pb::GetPreferredBlockSizeResponseProto { bsize })
             }
+            // Hadoop 3.4 FileSystem#areSymlinksEnabled: off unless a test turns it on.
+            "createSymlink" | "getLinkTarget" => Err(error::unsupported("Symlinks not supported")),
             _ => Err(RpcError::no_such_method(method, CLIENT_PROTOCOL)),
         }
     }

@@ -41,7 +41,8 @@ pub(crate) fn check_length(path: &str, what: &str) -> NnResult<()> {
     let depth = path.split('/').filter(|c| !c.is_empty()).count();
     if path.encode_utf16().count() > PATH_CHARS_MAX || depth > PATH_DEPTH_MAX {
         return Err(error::io(format!(
-            "{what}: Pathname too long.  Limit {PATH_CHARS_MAX} characters, {PATH_DEPTH_MAX} levels."
+            "{what}: Pathname too long.  Limit {PATH_CHARS_MAX} characters, {PATH_DEPTH_MAX} \
+             levels."
         )));
     }
     Ok(())

@@ -55,36 +55,7 @@ impl NameSystem {
         if req.client_name.is_empty() {
             return Err(error::illegal_argument(format!("create {src}: empty client name")));
         }
-        let at = self.tree.resolve(src)?;
-        match at.last() {
-            Some(id) => {
-                if self.tree.known(id)?.is_dir() {
-                    return Err(error::file_already_exists(format!(
-                        "{} already exists as a directory",
-                        at.path
-                    )));
-                }
-                if req.create_flag & FLAG_OVERWRITE != 0 {
-                    self.remove_tree(id)?;
-                } else {
-                    self.recover_lease_internal(LeaseOp::Create, id, ctx, &req.client_name, false)?;
-                    return Err(error::file_already_exists(format!(
-                        "{} for client {} already exists",
-                        at.path, ctx.client_ip
-                    )));
-                }
-            }
-            None => {
-                if !req.create_parent {
-                    self.verify_parent(&at)?;
-                }
-                if req.create_flag & FLAG_CREATE == 0 {
-                    return Err(error::file_not_found(format!(
-                        "Can't overwrite non-existent {src}"
-                    )));
-                }
-            }
-        }
+        self.make_room(ctx, req)?;
         let at = self.tree.resolve(src)?;
         let parent = self.make_ancestors(&at, ctx.user)?;
         path::check_component(at.name(), &at.parent_path())?;
@@ -117,6 +88,43 @@ impl NameSystem {
         self.status(id, "", false)
     }
 
+    /// What may lie in the way of a new file. Hadoop 3.4 FSDirWriteFileOp: resolvePathForStartFile
+    /// and the first half of startFile.
+    fn make_room(&mut self, ctx: &Context<'_>, req: &CreateRequestProto) -> NnResult<()> {
+        let src = req.src.as_str();
+        let at = self.tree.resolve(src)?;
+        match at.last() {
+            Some(id) => {
+                if self.tree.known(id)?.is_dir() {
+                    return Err(error::file_already_exists(format!(
+                        "{} already exists as a directory",
+                        at.path
+                    )));
+                }
+                if req.create_flag & FLAG_OVERWRITE != 0 {
+                    self.remove_tree(id)?;
+                } else {
+                    self.recover_lease_internal(LeaseOp::Create, id, ctx, &req.client_name, false)?;
+                    return Err(error::file_already_exists(format!(
+                        "{} for client {} already exists",
+                        at.path, ctx.client_ip
+                    )));
+                }
+            }
+            None => {
+                if !req.create_parent {
+                    self.verify_parent(&at)?;
+                }
+                if req.create_flag & FLAG_CREATE == 0 {
+                    return Err(error::file_not_found(format!(
+                        "Can't overwrite non-existent {src}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_create_numbers(&self, ctx: &Context<'_>, req: &CreateRequestProto) -> NnResult<()> {
         let (src, replication) = (&req.src, req.replication);
         if replication > self.cfg.max_replication {
@@ -141,7 +149,7 @@ impl NameSystem {
             )));
         }
         let multiple = self.cfg.block_size_multiple.max(1);
-        if req.block_size % multiple != 0 {
+        if !req.block_size.is_multiple_of(multiple) {
             return Err(error::io(format!(
                 "Specified block size {} is not a multiple of {multiple}",
                 req.block_size
@@ -328,7 +336,8 @@ impl NameSystem {
         let lookup = |(id, storage): (&dfs::proto::hdfs::DatanodeIdProto, &String)| {
             let node = self.node_by_id(id).ok_or_else(|| {
                 error::unregistered_node(format!(
-                    "Data node {}:{} is attempting to report storage ID {}. Node is not registered.",
+                    "Data node {}:{} is attempting to report storage ID {}. Node is not \
+                     registered.",
                     id.ip_addr, id.xfer_port, id.datanode_uuid
                 ))
             })?;

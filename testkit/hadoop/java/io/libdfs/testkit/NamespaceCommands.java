@@ -196,7 +196,7 @@ final class NamespaceCommands {
    * line tools; answers {@code exit= out=} (its standard output).
    */
   void tool(Args args, Reply reply) throws Exception {
-    Configuration conf = Sessions.configuration(args);
+    Configuration conf = sessions.configuration(args);
     Class<?> type = Class.forName(args.text("class"));
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     PrintStream before = System.out;

@@ -5,6 +5,8 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.util.VersionInfo;
 
 /**
@@ -22,7 +24,10 @@ public final class Oracle {
   private final Map<String, Command> commands = new HashMap<String, Command>();
 
   private Oracle() {
-    Sessions sessions = new Sessions();
+    Configuration conf = new HdfsConfiguration();
+    // A close that comes before the DataNode's report would otherwise sleep 400 ms.
+    conf.set("dfs.client.block.write.locateFollowingBlock.initial.delay.ms", "20");
+    Sessions sessions = new Sessions(conf);
     FileCommands files = new FileCommands(sessions);
     commands.put("write", files::write);
     commands.put("append", files::append);

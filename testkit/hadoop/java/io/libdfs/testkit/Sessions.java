@@ -15,6 +15,12 @@ import org.apache.hadoop.security.UserGroupInformation;
 final class Sessions {
   private final Map<String, DistributedFileSystem> cache =
       new HashMap<String, DistributedFileSystem>();
+  private final Configuration base;
+
+  /** File systems with the properties of the class path and, over them, those of the lines. */
+  Sessions(Configuration base) {
+    this.base = base;
+  }
 
   /** The shared file system for the line's user and configuration. */
   DistributedFileSystem shared(Args args) throws Exception {
@@ -45,10 +51,8 @@ final class Sessions {
     return (DistributedFileSystem) fs;
   }
 
-  static Configuration configuration(Args args) {
-    Configuration conf = new HdfsConfiguration();
-    // A close that comes before the DataNode's report would otherwise sleep 400 ms.
-    conf.set("dfs.client.block.write.locateFollowingBlock.initial.delay.ms", "20");
+  Configuration configuration(Args args) {
+    Configuration conf = new HdfsConfiguration(base);
     for (Map.Entry<String, String> entry : args.withPrefix("conf.").entrySet()) {
       conf.set(entry.getKey(), entry.getValue());
     }

@@ -1,5 +1,6 @@
-//! Protobuf messages of Hadoop, generated from `proto/` by `cargo run -p xtask --features proto -- proto`.
+//! Protobuf messages of Hadoop, generated from `proto/wire/` by `cargo run -p xtask --features proto -- proto`.
 //!
+//! A crate of its own, since expanding its derives takes longer than compiling the client.
 //! Nothing else lives here. Required fields are plain values: a missing one decodes as its zero
 //! value, so whoever decodes a message checks what it depends on.
 #![allow(missing_docs, reason = "generated; the field tables are Hadoop's own")]
