@@ -264,3 +264,18 @@ fn synced_bytes_survive_a_power_failure_of_all_nodes() {
     assert_eq!(c.info("/f").unwrap().length, 1000);
     assert!(c.read_file("/f", 0) == data[..1000]);
 }
+
+#[test]
+fn a_block_that_nobody_wrote_disappears_in_recovery() {
+    let cluster = cluster();
+    let mut c = Client::new(&cluster);
+    let data = pattern(BLOCK as usize);
+    let id = c.create("/f", 3, BLOCK);
+    let first = c.add_block("/f", id, None);
+    let mut w = Writer::create(&first, &c.name, BLOCK);
+    w.write_block(&data);
+    c.add_block("/f", id, Some(&w.block()));
+    wait_for(|| c.recover_lease("/f").unwrap());
+    assert_eq!(cluster.block_ids("/f"), [first.b.block_id]);
+    assert!(c.read_file("/f", 0) == data);
+}

@@ -467,3 +467,31 @@ fn block_checksums() {
         assert_eq!(whole.block_checksum, crc32c::crc32c(&data[..len]).to_be_bytes());
     }
 }
+
+#[test]
+fn an_empty_client_name_means_a_copy_without_acks() {
+    let cluster = cluster(1);
+    let mut client = Client::new(&cluster);
+    let id = client.create("/f", 1, BLOCK);
+    let located = client.add_block("/f", id, None);
+    let request = OpWriteBlockProto {
+        header: ClientOperationHeaderProto {
+            base_header: base(&located.b),
+            client_name: String::new(),
+        },
+        stage: Stage::PipelineSetupCreate as i32,
+        pipeline_size: 1,
+        requested_checksum: ChecksumProto { r#type: 2, bytes_per_checksum: 512 },
+        ..Default::default()
+    };
+    let data = pattern(700);
+    let bytes =
+        [op(80, &request), packet(0, 0, false, false, &data), packet(700, 1, true, false, &[])];
+    let mut stream = connect(xfer(&located.locs[0]));
+    std::io::Write::write_all(&mut stream, &bytes.concat()).unwrap();
+    let mut rest = Vec::new();
+    std::io::Read::read_to_end(&mut stream, &mut rest).unwrap();
+    assert!(rest.is_empty(), "neither connect ack nor acks");
+    let replica = cluster.replicas("/f").remove(0);
+    assert!(replica.state == ReplicaState::Finalized && replica.bytes == data);
+}
