@@ -1,5 +1,6 @@
 //! Test servers of libdfs: `minidfs` with fault injection, and real Hadoop.
 
+pub mod chaos;
 pub mod data;
 pub mod hadoop;
 pub mod minidfs;

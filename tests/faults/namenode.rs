@@ -1,5 +1,5 @@
 //! Faults of the NameNode while a file is written: answers that get lost, slowness, fail-over.
-use crate::rig::{FLUSH, Log, Rig, ample, cluster, is_timeout, timed, wait_for};
+use crate::rig::{FLUSH, Log, Rig, ample, cluster, is_passing, is_timeout, timed, wait_for};
 use dfs::client::file_system::CreateOptions;
 use dfs::error::Status;
 use dfs::write::SyncMode;
@@ -33,7 +33,7 @@ const METHODS: [&str; 6] =
 fn answers_that_get_lost_change_nothing() {
     for method in METHODS {
         for fault in [Fault::CloseAfter, Fault::Close] {
-            let rig = Rig::new(3);
+            let rig = ha_rig();
             let rule = rig.mini.faults().add(Rule::rpc(method, fault.clone()).times(2));
             let log = write_with(&rig);
             rig.finish(log, 2);
@@ -95,16 +95,16 @@ fn a_namenode_slower_than_the_deadline_leaves_the_file_usable() {
             for round in 0..24 {
                 if round % 3 == 0 {
                     let result = timed(40, |d| log.write_within(700, d));
-                    assert!(result.is_ok() || is_timeout(&result), "{method}: {result:?}");
+                    assert!(result.is_ok() || is_passing(&result), "{method}: {result:?}");
                 }
                 let result = timed(40, |d| log.file.flush(FLUSH, d));
-                assert!(result.is_ok() || is_timeout(&result), "{method}: {result:?}");
+                assert!(result.is_ok() || is_passing(&result), "{method}: {result:?}");
             }
             log.flush().unwrap();
             assert_eq!(log.file.durable(), log.len);
             rig.check_acked(&log);
             let result = timed(40, |d| log.file.close(d));
-            assert!(result.is_ok() || is_timeout(&result), "{method}: {result:?}");
+            assert!(result.is_ok() || is_passing(&result), "{method}: {result:?}");
             log.file.close(ample()).unwrap();
             rig.check_closed(&log, 1);
             assert!(rule.fired() > 0, "{method}");
@@ -153,9 +153,7 @@ fn an_answer_of_not_replicated_yet_is_polled_too() {
 #[test]
 fn the_active_namenode_changes_at_every_call() {
     for method in METHODS {
-        let rig = Rig::of(cluster(3).ha(true), &[]);
-        let fs = ha_client(&rig);
-        let rig = Rig { fs, ..rig };
+        let rig = ha_rig();
         let rule = rig.mini.faults().add(Rule::rpc(method, Fault::Failover).times(3));
         let log = write_with(&rig);
         rig.finish(log, 2);
@@ -163,7 +161,9 @@ fn the_active_namenode_changes_at_every_call() {
     }
 }
 
-fn ha_client(rig: &Rig) -> dfs::client::file_system::FileSystem {
+/// Two NameNodes, of which a client that knows both tries a call again.
+fn ha_rig() -> Rig {
+    let rig = Rig::of(cluster(3).ha(true), &[]);
     let address = |i| rig.mini.namenode_addr(i).unwrap().to_string();
     let mut config = dfs::conf::Config::new();
     for (key, value) in HA.iter().copied().chain([
@@ -177,7 +177,8 @@ fn ha_client(rig: &Rig) -> dfs::client::file_system::FileSystem {
     ]) {
         config.set(key, value);
     }
-    dfs::client::file_system::FileSystem::connect(&config, Some("hdfs://ns"), ample()).unwrap()
+    let fs = dfs::client::file_system::FileSystem::connect(&config, Some("hdfs://ns"), ample());
+    Rig { fs: fs.unwrap(), ..rig }
 }
 
 #[test]

@@ -37,8 +37,13 @@ pub(crate) fn timed<T>(limit_ms: u64, call: impl FnOnce(Deadline) -> T) -> T {
     result
 }
 
-/// A cluster with short limits, to be changed further.
+/// A cluster with short limits, to be changed further. With `DFS_LOG` set, the client's log goes to
+/// standard error.
 pub(crate) fn cluster(nodes: usize) -> Builder {
+    if std::env::var_os("DFS_LOG").is_some() {
+        let sink = |level, line: &str| eprintln!("{level:?} {line}");
+        dfs::log::set_sink(Some(Box::new(sink)), 4);
+    }
     MiniDfs::builder().datanodes(nodes).replication(3).block_size(1 << 20).configure(|c| {
         c.socket_timeout = Duration::from_millis(SOCKET_MS);
         c.hop_timeout = Duration::from_millis(HOP_MS);
@@ -168,7 +173,12 @@ impl Rig {
             let (stamp, len, complete) = self.mini.block_state(id).unwrap();
             assert!(complete, "block {id} of {path} is not complete");
             let expected = data::bytes(log.seed, at, len as usize);
-            wait_for(&format!("{replicas} replicas of block {id}"), || {
+            let found = || {
+                let all = self.mini.datanodes().iter().filter_map(|d| d.replica(id));
+                let all = all.map(|r| (r.datanode, r.generation_stamp, r.state, r.length, r.acked));
+                format!("{replicas} replicas of block {id}_{stamp}: {:?}", all.collect::<Vec<_>>())
+            };
+            wait_until(found, || {
                 let all = self.mini.datanodes().iter().filter_map(|d| d.replica(id));
                 let good = all.filter(|r| {
                     r.state == ReplicaState::Finalized && r.generation_stamp == stamp
@@ -214,7 +224,11 @@ impl Rig {
                 node.resume();
             }
         }
-        wait_for("connections to end", || {
+        let open = || {
+            let all = self.mini.datanodes().iter().map(|d| (d.is_running(), d.open_connections()));
+            format!("connections to end: {:?}", all.collect::<Vec<_>>())
+        };
+        wait_until(open, || {
             self.mini.datanodes().iter().all(|d| !d.is_running() || d.open_connections() == 0)
         });
     }
@@ -293,12 +307,21 @@ pub(crate) fn read_all(fs: &FileSystem, path: &str) -> Vec<u8> {
 }
 
 /// Waits for something that other threads bring about.
-pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, done: impl FnMut() -> bool) {
+    wait_until(|| what.to_owned(), done);
+}
+
+fn wait_until(what: impl Fn() -> String, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
-        assert!(started.elapsed() < Duration::from_secs(10), "still waiting for {what}");
+        assert!(started.elapsed() < Duration::from_secs(10), "still waiting for {}", what());
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Whether a call failed in a way that a repetition may cure.
+pub(crate) fn is_passing(result: &Result<()>) -> bool {
+    result.as_ref().is_err_and(|e| e.is_retriable() && !e.is_fatal())
 }
 
 pub(crate) fn is_timeout(result: &Result<()>) -> bool {

@@ -6,52 +6,54 @@ use dfs::proto::hdfs::Status as Reply;
 use dfs_testkit::minidfs::{Fault, Op, Rule, Site};
 use std::time::Duration;
 
-/// Each fault at WRITE_BLOCK on each DataNode of four: every position is hit by some.
-fn every_node(fault: impl Fn() -> Fault) {
+/// Each fault at WRITE_BLOCK on each DataNode of four: every position is hit by some. At least
+/// `left` nodes must remain.
+fn every_node(left: usize, fault: impl Fn() -> Fault) {
     for node in 0..4 {
         let rig = Rig::new(4);
         let rule = rig.mini.faults().add(Rule::new(Site::Op(Op::Write), fault()).on(node).always());
         let mut log = rig.create();
         for _ in 0..3 {
-            log.record(1000).expect("three good nodes are left");
+            log.record(1000).expect("good nodes are left");
             rig.check_acked(&log);
         }
         let hit = rule.fired() > 0;
         assert_eq!(rig.mini.call_count("abandonBlock") > 0, hit, "node {node}");
-        assert_eq!(log.file.pipeline().len(), 3);
+        assert!(log.file.pipeline().len() >= left);
         assert!(!log.file.pipeline().contains(&rig.name(node)));
-        rig.finish(log, 3);
+        rig.finish(log, left);
     }
 }
 
 #[test]
 fn a_node_that_closes_the_connection_is_left_out() {
-    every_node(|| Fault::Close);
+    every_node(3, || Fault::Close);
 }
 
 #[test]
 fn a_node_that_dies_is_left_out() {
-    every_node(|| Fault::KillNode);
+    every_node(3, || Fault::KillNode);
 }
 
 #[test]
 fn a_node_that_refuses_is_left_out() {
-    every_node(|| Fault::Refuse { status: Reply::Error, message: "no".to_owned() });
+    // The answer names no node: if it comes from further down, the first one takes the blame.
+    every_node(2, || Fault::Refuse { status: Reply::Error, message: "no".to_owned() });
 }
 
 #[test]
 fn a_node_that_refuses_the_token_is_left_out() {
-    every_node(Fault::access_token);
+    every_node(3, Fault::access_token);
 }
 
 #[test]
 fn a_node_that_hangs_is_left_out() {
-    every_node(|| Fault::PauseNode);
+    every_node(3, || Fault::PauseNode);
 }
 
 #[test]
 fn an_answer_cut_short_counts_against_the_node() {
-    every_node(|| Fault::CutAfter { received: None, sent: Some(2) });
+    every_node(3, || Fault::CutAfter { received: None, sent: Some(2) });
 }
 
 #[test]

@@ -34,7 +34,7 @@ mod faults;
 mod net;
 mod nn;
 mod replica;
-mod rng;
+pub(crate) mod rng;
 mod rpc;
 mod sched;
 mod wire;

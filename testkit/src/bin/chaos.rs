@@ -1,0 +1,71 @@
+//! Runs seeded fault schedules against minidfs; exits with 1 when one violates the property.
+use std::process::ExitCode;
+use std::time::Duration;
+
+use dfs_testkit::chaos::{Options, run};
+
+const USAGE: &str = "usage: chaos [--seeds N] [--start N] [--lanes N]
+
+  --seeds N   number of schedules (1000)
+  --start N   first seed (0)
+  --lanes N   clusters that work at once (24)";
+
+fn parse() -> Result<Option<Options>, String> {
+    let mut options =
+        Options { start: 0, seeds: 1000, lanes: 24, progress: Duration::from_secs(10) };
+    let mut args = std::env::args().skip(1);
+    while let Some(name) = args.next() {
+        if name == "--help" {
+            return Ok(None);
+        }
+        let value = args.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let number: u64 = value.parse().map_err(|e| format!("{name} {value}: {e}"))?;
+        match name.as_str() {
+            "--seeds" => options.seeds = number,
+            "--start" => options.start = number,
+            "--lanes" => options.lanes = usize::try_from(number).unwrap_or(usize::MAX).min(256),
+            _ => return Err(format!("unknown option {name}\n{USAGE}")),
+        }
+    }
+    Ok(Some(options))
+}
+
+fn main() -> ExitCode {
+    let options = match parse() {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprintln!("chaos: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    let report = match run(&options) {
+        Ok(report) => report,
+        Err(e) => {
+            eprintln!("chaos: {e}");
+            return ExitCode::from(2);
+        }
+    };
+    println!(
+        "{} schedules in {:.1} s ({:.1}/s): {} faults, {} recoveries, {} files broken, {} reads of \
+         open files, {} bytes; latest return {} ms past its limit",
+        report.seeds,
+        report.time.as_secs_f64(),
+        report.rate(),
+        report.faults,
+        report.recoveries,
+        report.broken,
+        report.reads,
+        report.bytes,
+        report.late_ms
+    );
+    if report.failures.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let seeds: Vec<String> = report.failures.iter().map(|f| f.seed.to_string()).collect();
+    println!("{} failed: seeds {}", seeds.len(), seeds.join(" "));
+    ExitCode::FAILURE
+}

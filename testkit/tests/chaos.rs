@@ -1,0 +1,14 @@
+//! A few hundred chaos schedules on every run of the tests; `make chaos` runs many more.
+use std::time::Duration;
+
+use dfs_testkit::chaos::{Options, run};
+
+#[test]
+fn hundreds_of_schedules_lose_nothing() {
+    let options = Options { start: 0, seeds: 300, lanes: 24, progress: Duration::ZERO };
+    let report = run(&options).expect("clusters start");
+    assert!(report.failures.is_empty(), "{:#?}", report.failures);
+    assert_eq!(report.seeds, 300);
+    // The schedules do what they are for.
+    assert!(report.recoveries > 100, "{report:?}");
+}
