@@ -53,6 +53,16 @@ impl Rig {
         let file = fs.create("/f", &options, limit()).unwrap();
         file.write(&data, limit()).unwrap();
         file.close(limit()).unwrap();
+        // A closed file needs one reported replica of each block; these tests count on all.
+        let begin = Instant::now();
+        let all = || {
+            let blocks = fs.metadata().unwrap().block_locations("/f", 0, 1 << 40, limit());
+            blocks.unwrap().iter().all(|block| block.replicas.len() == 3)
+        };
+        while !all() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "replicas are not reported");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Rig { mini, fs, data }
     }
 

@@ -116,12 +116,6 @@ impl Failover {
         self.tried = 0;
     }
 
-    /// Whether nothing but corrupt replicas is left, so that waiting for them is pointless.
-    pub(crate) fn all_corrupt(&self, block: &Block) -> bool {
-        !block.nodes.is_empty()
-            && block.nodes.iter().all(|n| self.corrupt.iter().any(|c| **c == *n.server))
-    }
-
     /// Sleep before the next round, ms, given a random fraction of 1 in 1/1000.
     pub(crate) fn sleep_ms(&self, base_ms: u64, random_permille: u64) -> u64 {
         // Hadoop 3.4 DFSInputStream#refetchLocations: a growing window, random so that many
@@ -191,7 +185,6 @@ mod tests {
         assert!(!f.end_round(1));
         assert_eq!(f.next_node(&block, &dead), Some(2));
         assert!(f.end_round(1));
-        assert!(!f.all_corrupt(&block));
         let e = f.give_up("/f", &block);
         assert_eq!(e.status(), Status::BlockMissing);
         for words in ["/f", "blk_1_1001", "a:1", "b:1", "c:1"] {

@@ -490,14 +490,6 @@ impl InputStream {
             // While the writer changes the last chunk, its data and its checksum on a DataNode's
             // disk may disagree for a moment; later they must not.
             failover.pardon();
-        } else if failover.all_corrupt(block) {
-            // Differs: waiting does not mend checksums, so only new locations can help.
-            let fresh = self.file.refetch(block, self.closed(), d)?;
-            self.dead.clear();
-            if failover.all_corrupt(&fresh) {
-                return Err(failover.give_up(&self.path, &fresh));
-            }
-            return Ok(fresh);
         }
         let ms = failover.sleep_ms(self.ctx.config.retry_window_base_ms, random_permille());
         crate::dfs_log!(Info, "no replica of {} works, next try in {ms} ms", block.name());

@@ -152,6 +152,23 @@ fn all_replicas_corrupt_is_an_error_and_no_report() {
 }
 
 #[test]
+fn replicas_that_are_reported_late_are_found() {
+    let rig = Rig::new(1000, BLOCK, 2);
+    rig.nodes[0].fail(Fault::BadChunk(0), usize::MAX);
+    // Right after the file was closed the NameNode knows one replica only, for two more calls.
+    let mut early = rig.names.answer.lock().unwrap().clone().unwrap();
+    early.blocks[0].locs.truncate(1);
+    early.last_block = early.blocks.last().cloned();
+    rig.names.earlier.lock().unwrap().extend([Ok(early.clone()), Ok(early.clone()), Ok(early)]);
+    let stream = rig.open();
+    let mut buf = [0; 1000];
+    stream.pread(0, &mut buf, limit()).unwrap();
+    assert!(buf[..] == rig.data);
+    assert_eq!((rig.nodes[0].requests(), rig.nodes[1].requests()), (1, 1));
+    assert_eq!(rig.names.reports.lock().unwrap().len(), 1);
+}
+
+#[test]
 fn the_only_replica_is_reported_when_corrupt() {
     let rig = Rig::new(1000, BLOCK, 1);
     rig.nodes[0].fail(Fault::BadChunk(0), usize::MAX);
