@@ -296,10 +296,12 @@ fn every_call_works(server: &Server) {
 fn address_sanitizer_finds_nothing() {
     let server = Server::minidfs();
     let flags = ["-std=c11", "-fsanitize=address", "-fno-omit-frame-pointer"];
-    let built = compile("cc", "round_trip", "asan", &flags);
-    let mut command = program(built);
-    command.env("ASAN_OPTIONS", "detect_leaks=1:exitcode=99");
-    run(command.arg(&server.uri).arg(server.directory()));
+    for source in ["round_trip", "fork", "races"] {
+        let built = compile("cc", source, "asan", &flags);
+        let mut command = program(built);
+        command.env("ASAN_OPTIONS", "detect_leaks=1:exitcode=99");
+        run(command.arg(&server.uri).arg(server.directory()));
+    }
 }
 
 fn a_forked_child_starts_afresh(server: &Server) {
