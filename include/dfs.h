@@ -1202,7 +1202,7 @@ int64_t dfs_preadv(struct dfs_file *file,
  * Returns DFS_OK, DFS_E_OUT_OF_RANGE, DFS_E_CLOSED, DFS_E_WRONG_MODE, DFS_E_NULL_POINTER,
  * DFS_E_BAD_HANDLE or DFS_E_FORKED.
  *
- * Threads: any; waits for a dfs_read that is running on the file. Since 0.1.
+ * Threads: any, concurrent. Blocks while a dfs_read is running on the file. Since 0.1.
  */
 int32_t dfs_seek(struct dfs_file *file, uint64_t offset, struct dfs_error **error);
 

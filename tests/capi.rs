@@ -200,9 +200,9 @@ fn the_header_compiles_as_every_dialect() {
 /// Names of the functions that the header declares.
 fn declared() -> BTreeSet<String> {
     let header = std::fs::read_to_string(root().join("include/dfs.h")).expect("the header");
-    let lines = header.lines().filter(|line| {
-        !line.starts_with([' ', '/', '#', '}']) && !line.starts_with("typedef")
-    });
+    let lines = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '/', '#', '}']) && !line.starts_with("typedef"));
     let names = lines.filter_map(|line| {
         let (before, _) = line.split_once('(')?;
         let name = before.rsplit([' ', '*']).next()?;
@@ -215,8 +215,11 @@ fn declared() -> BTreeSet<String> {
 fn exactly_the_declared_functions_are_exported() {
     let library = library_dir().join("libdfs.so");
     let listing = run(Command::new("nm").args(["-D", "--defined-only"]).arg(&library));
-    let exported: BTreeSet<String> =
-        listing.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect();
+    let exported: BTreeSet<String> = listing
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .map(str::to_owned)
+        .collect();
     let declared = declared();
     assert!(declared.len() > 60, "the header declares {declared:?}");
     assert_eq!(exported, declared);
@@ -346,9 +349,11 @@ fn the_log_example(server: &Server) {
     let url = format!("{}{}/wal", server.uri, server.directory());
     for threads in ["1", "4"] {
         let mut command = program(example("wal"));
-        let printed =
-            run(command.args(["--records", "300", "--reads", "50", "--threads", threads]).arg(&url));
-        for words in ["hflush   300", "p99", "verified 300 records", "pread    50", "pool ", "300 flushes"]
+        let printed = run(command
+            .args(["--records", "300", "--reads", "50", "--threads", threads])
+            .arg(&url));
+        for words in
+            ["hflush   300", "p99", "verified 300 records", "pread    50", "pool ", "300 flushes"]
         {
             assert!(printed.contains(words), "no {words:?} in\n{printed}");
         }
@@ -383,7 +388,8 @@ fn the_copying_examples(server: &Server) {
     let exists = output_of(copy().arg(&url).arg(&back));
     assert!(!exists.success && exists.stderr.contains("exists"), "{}", exists.stderr);
 
-    let cat = output_of(program(example("cat")).args(["--offset", "1000", "--length", "5000"]).arg(&url));
+    let cat =
+        output_of(program(example("cat")).args(["--offset", "1000", "--length", "5000"]).arg(&url));
     assert!(cat.success && cat.stdout == data[1000..6000], "{}", cat.stderr);
     let missing = output_of(program(example("cat")).arg(format!("{url}-none")));
     assert!(!missing.success && missing.stderr.contains("DFS_E_NOT_FOUND"), "{}", missing.stderr);

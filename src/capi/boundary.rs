@@ -64,27 +64,18 @@ pub(super) fn on<T: Object, R: Outcome>(
             Err(panic_error(panic.as_ref()))
         }
     };
-    // The object may be destroyed with this hold on it, if it was freed meanwhile.
-    release(object);
+    // If it was freed meanwhile, this is its end.
+    drop(object);
     match result {
         Ok(value) => value,
         Err(e) => fail(error, e),
     }
 }
 
-#[inline]
-fn release<T: Object>(object: Pin<T>) {
-    if catch_unwind(AssertUnwindSafe(|| drop(object))).is_err() {
-        dfs_log!(Error, "destroying a freed object panicked");
-    }
-}
-
 /// Takes a handle back; never fails, so a wrong handle is only logged.
 pub(super) fn free<T: Object>(handle: *mut T::C, name: &str) {
-    match catch_unwind(AssertUnwindSafe(|| handle::free::<T>(handle, name))) {
-        Ok(Ok(())) => {}
-        Ok(Err(e)) => dfs_log!(Error, "a free was ignored: {e}"),
-        Err(_) => dfs_log!(Error, "freeing {name} panicked"),
+    if let Err(e) = handle::free::<T>(handle, name) {
+        dfs_log!(Error, "a free was ignored: {e}");
     }
 }
 

@@ -8,10 +8,12 @@
 //!
 //! The table only grows, its parts are never moved or unmapped, and every step is lock-free: a
 //! child forked at any moment finds it usable.
+use crate::dfs_log;
 use crate::error::{Error, Result, Status};
 use crate::sys::fork;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -371,7 +373,11 @@ fn destroy<T: Object>(index: u32, slot: &'static Slot) {
     let ours = T::SURVIVES_FORK || slot.fork.load(Ordering::Relaxed) == fork::generation();
     if ours && !object.is_null() {
         // SAFETY: `insert` made it with Box::into_raw, and the swap hands it to us alone.
-        drop(unsafe { Box::from_raw(object) });
+        let object = unsafe { Box::from_raw(object) };
+        // A panic must not leave through the C function that we are in.
+        if catch_unwind(AssertUnwindSafe(|| drop(object))).is_err() {
+            dfs_log!(Error, "destroying a {} panicked", Kind::type_name(T::KIND as u8));
+        }
     }
     let identity = (slot.state.load(Ordering::Relaxed) >> STATE_IDENTITY_SHIFT) as u32;
     let generation = identity & GENERATION_MAX;

@@ -142,7 +142,7 @@ fn check_overlap(ranges: &[dfs_range]) -> Result<()> {
 /// Returns DFS_OK, DFS_E_OUT_OF_RANGE, DFS_E_CLOSED, DFS_E_WRONG_MODE, DFS_E_NULL_POINTER,
 /// DFS_E_BAD_HANDLE or DFS_E_FORKED.
 ///
-/// Threads: any; waits for a dfs_read that is running on the file. Since 0.1.
+/// Threads: any, concurrent. Blocks while a dfs_read is running on the file. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_seek(file: *mut dfs_file, offset: u64, error: *mut *mut dfs_error) -> i32 {
     on(file, "file", error, |file: &FileObject| {

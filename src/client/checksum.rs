@@ -107,7 +107,11 @@ impl Sums {
             options.block_checksum_type() == hdfs::BlockChecksumTypeProto::CompositeCrc;
         let expect = if composite { 4 } else { MD5_BYTES };
         if is_composite != composite || answer.block_checksum.len() != expect {
-            let words = "a DataNode did not return the kind of block checksum that was asked for";
+            let words = if composite {
+                "a DataNode returned no COMPOSITE_CRC, which takes Hadoop 3.1.1 or later"
+            } else {
+                "a DataNode returned no MD5"
+            };
             return Err(Error::new(Status::Unsupported, words));
         }
         if self.blocks.is_empty() {

@@ -81,6 +81,8 @@ pub struct Stats {
     /// See [`WriteStats`].
     pub window_waits: u64,
     /// See [`WriteStats`].
+    pub congestion_pauses: u64,
+    /// See [`WriteStats`].
     pub heartbeats: u64,
     /// Files open for writing.
     pub open_writers: u64,
@@ -374,6 +376,7 @@ impl FileSystem {
             pipeline_faults: get(&w.pipeline_faults),
             pipeline_recoveries: get(&w.pipeline_recoveries),
             window_waits: get(&w.window_waits),
+            congestion_pauses: get(&w.congestion_pauses),
             heartbeats: get(&w.heartbeats),
             open_writers: inner.leases.open_files() as u64,
         }

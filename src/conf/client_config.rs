@@ -130,6 +130,10 @@ pub struct ClientConfig {
     pub datanode_restart_timeout_ms: u64,
     /// `dfs.client.pipeline.recovery.max-retries`.
     pub pipeline_recovery_max_retries: u32,
+    /// `dfs.client.congestion.backoff.mean.time`, ms.
+    pub congestion_backoff_mean_ms: u64,
+    /// `dfs.client.congestion.backoff.max.time`, ms.
+    pub congestion_backoff_max_ms: u64,
     /// `dfs.client.mark.slownode.as.badnode.threshold`; 0 = never.
     pub slow_node_threshold: u32,
     /// `dfs.client.cache.drop.behind.writes`.
@@ -169,6 +173,9 @@ pub struct ClientConfig {
     pub pool_wait_ms: u64,
     /// `libdfs.buffer.pool.idle.ms`: after this idle time a free buffer returns to the system.
     pub pool_idle_ms: u64,
+    /// `libdfs.pipeline.hop.timeout.ms`: added to the socket time-outs for each DataNode of a
+    /// pipeline.
+    pub pipeline_hop_timeout_ms: u64,
     /// `libdfs.call.timeout.ms`: default limit of one blocking call; 0 = only the limits inside.
     pub call_timeout_ms: u64,
 }

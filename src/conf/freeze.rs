@@ -88,6 +88,9 @@ impl Config {
             datanode_restart_timeout_ms: self.millis(&keys::DFS_CLIENT_DATANODE_RESTART_TIMEOUT)?,
             pipeline_recovery_max_retries: self
                 .count(&keys::DFS_CLIENT_PIPELINE_RECOVERY_MAX_RETRIES)?,
+            congestion_backoff_mean_ms: self
+                .millis(&keys::DFS_CLIENT_CONGESTION_BACKOFF_MEAN_TIME)?,
+            congestion_backoff_max_ms: self.millis(&keys::DFS_CLIENT_CONGESTION_BACKOFF_MAX_TIME)?,
             slow_node_threshold: self
                 .count(&keys::DFS_CLIENT_MARK_SLOWNODE_AS_BADNODE_THRESHOLD)?,
             drop_behind_writes: self.optional_flag(&keys::DFS_CLIENT_CACHE_DROP_BEHIND_WRITES)?,
@@ -119,6 +122,7 @@ impl Config {
             },
             pool_wait_ms: self.millis(&keys::LIBDFS_BUFFER_POOL_WAIT_MS)?,
             pool_idle_ms: self.millis(&keys::LIBDFS_BUFFER_POOL_IDLE_MS)?,
+            pipeline_hop_timeout_ms: self.millis(&keys::LIBDFS_PIPELINE_HOP_TIMEOUT_MS)?,
             call_timeout_ms: self.millis(&keys::LIBDFS_CALL_TIMEOUT_MS)?,
         })
     }

@@ -265,6 +265,11 @@ keys! {
         DFS_CLIENT_PIPELINE_RECOVERY_MAX_RETRIES = "dfs.client.pipeline.recovery.max-retries",
             COUNT, Value("5"), "since 3.4; fixed at 5 before",
             "Recoveries of one pipeline for the same packet";
+        DFS_CLIENT_CONGESTION_BACKOFF_MEAN_TIME = "dfs.client.congestion.backoff.mean.time",
+            MILLIS, Value("5000"), "since 3.4; fixed before",
+            "Mean pause before a packet to DataNodes that say they are congested";
+        DFS_CLIENT_CONGESTION_BACKOFF_MAX_TIME = "dfs.client.congestion.backoff.max.time",
+            MILLIS, Value("50000"), "since 3.4; fixed before", "Longest such pause";
         DFS_CLIENT_MARK_SLOWNODE_AS_BADNODE_THRESHOLD =
             "dfs.client.mark.slownode.as.badnode.threshold", COUNT, Value("10"), "since 3.4",
             "Acks that report a DataNode as slow before it is replaced; 0 = never";
@@ -303,6 +308,9 @@ keys! {
             "not in Hadoop", "How long a writer waits for a buffer at the cap";
         LIBDFS_BUFFER_POOL_IDLE_MS = "libdfs.buffer.pool.idle.ms", MILLIS, Value("60000"),
             "not in Hadoop", "A free buffer returns to the system after this time";
+        LIBDFS_PIPELINE_HOP_TIMEOUT_MS = "libdfs.pipeline.hop.timeout.ms", MILLIS, Value("5000"),
+            "fixed in Hadoop",
+            "Added to the socket time-outs for each DataNode of a write pipeline";
         LIBDFS_CALL_TIMEOUT_MS = "libdfs.call.timeout.ms", MILLIS, Value("0"), "not in Hadoop",
             "Limit of one blocking call; 0 = only the limits of its steps";
     }

@@ -1,7 +1,7 @@
 //! The life of a block: allocated and connected before its first packet, ended with an empty
 //! packet, and at last the file completed.
 use super::ack_reader::AckReader;
-use super::output_stream::{Block, Stream, Writer};
+use super::output_stream::{Block, Excluded, Stream, Writer};
 use super::pipeline::{self, Setup, SetupFailure, Target};
 use crate::datanode::peer::ip_port;
 use crate::dfs_log;
@@ -61,6 +61,7 @@ impl Stream {
         let attempts = self.ctx.config.block_write_retries.saturating_add(1);
         let mut last: Option<Error> = None;
         for _ in 0..attempts {
+            self.give_back(w, deadline)?;
             let target = self.allocate(w, deadline)?;
             let setup = Setup {
                 target: &target,
@@ -76,21 +77,20 @@ impl Stream {
             match pipeline::connect(&setup, &self.ctx.config, deadline) {
                 Ok(reader) => {
                     self.install(&target, reader, 0);
-                    w.flushed = false;
                     w.block = Some(Block { target, ending: false });
                     self.ctx.stats.blocks.fetch_add(1, Ordering::Relaxed);
                     return Ok(());
                 }
                 Err(failure) => {
-                    let out_of_time = deadline.passed();
-                    let error = self.give_up(w, &target, *failure, deadline)?;
-                    if out_of_time {
+                    let error = self.give_up(w, target, *failure, deadline);
+                    if deadline.passed() {
                         return Err(error.with_durable(self.acks.lock().acked_pos));
                     }
                     last = Some(error);
                 }
             }
         }
+        self.give_back(w, deadline)?;
         // Hadoop 3.4 DataStreamer#nextBlockOutputStream: the words that users search for.
         let error = last.unwrap_or_else(|| Error::new(Status::Pipeline, "no attempt was made"));
         let error =
@@ -103,10 +103,10 @@ impl Stream {
     /// A new block of the size that the file asks for, polling while the one before is reported.
     fn allocate(&self, w: &mut Writer, deadline: Deadline) -> Result<Target> {
         let expiry = Duration::from_millis(self.ctx.config.exclude_nodes_expiry_ms);
-        w.excluded.retain(|(_, since)| since.elapsed() < expiry);
-        let excluded: Vec<_> = w.excluded.iter().map(|(node, _)| node.clone()).collect();
+        w.excluded.retain(|e| e.since.elapsed() < expiry);
         let mut poll = Poll::new(self);
         loop {
+            let excluded: Vec<_> = w.excluded.iter().map(|e| e.node.clone()).collect();
             let answer = self.ctx.namenode.add_block(
                 &self.file.path,
                 w.previous.as_ref(),
@@ -129,21 +129,24 @@ impl Stream {
             if error.status() == Status::NotReplicated && poll.pause(deadline) {
                 continue;
             }
-            if deadline.passed() || is_passing(&error) {
-                return Err(error.with_durable(self.acks.lock().acked_pos));
+            // Perhaps only the nodes are missing that were slower than a caller's deadline.
+            if error.status() == Status::NoDataNodes && w.excluded.iter().any(|e| !e.sure) {
+                w.excluded.retain(|e| e.sure);
+                continue;
             }
-            return Err(self.break_file(error));
+            return Err(self.refused(error, deadline));
         }
     }
 
-    /// Returns a block whose pipeline could not be built, and remembers the node at fault.
+    /// A new block whose pipeline could not be built goes back, and the node at fault is
+    /// remembered.
     fn give_up(
         &self,
         w: &mut Writer,
-        target: &Target,
+        target: Target,
         failure: SetupFailure,
         deadline: Deadline,
-    ) -> Result<Error> {
+    ) -> Error {
         self.ctx.stats.pipeline_faults.fetch_add(1, Ordering::Relaxed);
         dfs_log!(
             Warn,
@@ -152,18 +155,25 @@ impl Stream {
             target.block_name(),
             failure.error
         );
+        let sure = !deadline.passed() || failure.error.status() != Status::TimedOut;
         if let Some(node) = target.nodes.get(failure.bad_node) {
-            w.excluded.push((node.clone(), now()));
+            w.excluded.push(Excluded { node: node.clone(), since: now(), sure });
         }
-        // The block must be given back even when the caller's time is up: otherwise the next
-        // addBlock would return it with the same nodes.
-        let limit = if deadline.passed() { Deadline::after_ms(1000) } else { deadline };
+        w.give_back = Some(target.block);
+        failure.error.with_stage("setting up a pipeline")
+    }
+
+    /// Returns an unused block to the NameNode: otherwise the next addBlock would name it again,
+    /// with the same nodes, and the file could not be completed.
+    fn give_back(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+        let Some(block) = w.give_back.as_ref() else { return Ok(()) };
         let file = &self.file;
         self.ctx
             .namenode
-            .abandon_block(&file.path, &target.block, file.file_id, limit)
-            .map_err(|e| e.with_stage("abandoning a block"))?;
-        Ok(failure.error.with_stage("setting up a pipeline"))
+            .abandon_block(&file.path, block, file.file_id, deadline)
+            .map_err(|e| self.refused(e.with_stage("abandoning a block"), deadline))?;
+        w.give_back = None;
+        Ok(())
     }
 
     /// Starts using a connected pipeline, of which `acked` bytes of the block are durable.
@@ -177,6 +187,7 @@ impl Stream {
         acks.acked_in_block = acked;
         acks.partial = None;
         acks.fault = None;
+        acks.slow.reset();
         acks.heard = now();
         acks.last_sent = acks.heard;
         drop(acks);
@@ -184,12 +195,18 @@ impl Stream {
         self.persist.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the current block: all acks, the end-of-block packet, its ack. Every DataNode has then
-    /// finalized its replica.
+    /// Ends the current block: all bytes, all acks, the end-of-block packet, its ack. Every DataNode
+    /// has then finalized its replica.
     pub(super) fn finish_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         if w.block.is_none() {
             return Ok(());
         }
+        if w.packet.as_ref().is_some_and(|p| p.new_bytes() > 0) {
+            self.send_current(w, self.options.sync_block, false, deadline)?;
+        }
+        // What is left repeats the end of the block. It must not take bytes any more: a write after
+        // a call that timed out here would lose them.
+        w.packet = None;
         if w.appending {
             // Nothing was appended: the block stays as it is.
             let Some(block) = w.block.take() else { return Ok(()) };
@@ -214,7 +231,6 @@ impl Stream {
         w.previous = Some(block.target.block);
         w.block_start += w.sealed_in_block;
         w.sealed_in_block = 0;
-        w.packet = None;
         let mut acks = self.acks.lock();
         acks.epoch += 1;
         acks.reader = None;
@@ -224,7 +240,8 @@ impl Stream {
     }
 
     /// Completes the file at the NameNode.
-    pub(super) fn complete(&self, w: &Writer, deadline: Deadline) -> Result<()> {
+    pub(super) fn complete(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+        self.give_back(w, deadline)?;
         let mut poll = Poll::new(self);
         let file = &self.file;
         loop {
@@ -232,9 +249,7 @@ impl Stream {
                 .ctx
                 .namenode
                 .complete(&file.path, w.previous.as_ref(), file.file_id, deadline)
-                .map_err(|e| {
-                    e.with_stage("completing the file").with_durable(self.acks.lock().acked_pos)
-                })?;
+                .map_err(|e| self.refused(e.with_stage("completing the file"), deadline))?;
             if answer {
                 return Ok(());
             }
@@ -253,18 +268,4 @@ impl Stream {
             }
         }
     }
-}
-
-/// Errors of an RPC after which the file can go on: the call may simply be repeated.
-fn is_passing(error: &Error) -> bool {
-    matches!(
-        error.status(),
-        Status::TimedOut
-            | Status::Connect
-            | Status::ConnectionLost
-            | Status::Standby
-            | Status::SafeMode
-            | Status::ServerBusy
-            | Status::NotReplicated
-    )
 }

@@ -7,6 +7,7 @@
 
 mod ack_reader;
 mod block;
+mod congestion_state;
 mod output_stream;
 mod packet;
 mod pipeline;
@@ -43,6 +44,8 @@ pub struct WriteStats {
     pub pipeline_recoveries: AtomicU64,
     /// Times that a full window or socket made a writer wait.
     pub window_waits: AtomicU64,
+    /// Pauses because a DataNode said that it is congested.
+    pub congestion_pauses: AtomicU64,
     /// Heartbeat packets sent.
     pub heartbeats: AtomicU64,
 }

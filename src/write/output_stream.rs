@@ -1,5 +1,6 @@
 //! A file being written.
 use super::ack_reader::AckReader;
+use super::congestion_state::{Congestion, SlowNodes};
 use super::packet::{Packet, PacketShape};
 use super::pipeline::Target;
 use super::recovery::Recovery;
@@ -83,6 +84,14 @@ pub(super) struct Block {
     pub(super) ending: bool,
 }
 
+/// A DataNode left out of new blocks.
+pub(super) struct Excluded {
+    pub(super) node: hdfs::DatanodeInfoProto,
+    pub(super) since: Instant,
+    /// The node was at fault; false when only the caller's time was up.
+    pub(super) sure: bool,
+}
+
 /// State that only the thread holding the writer lock touches.
 pub(super) struct Writer {
     pub(super) packet: Option<Packet>,
@@ -96,16 +105,16 @@ pub(super) struct Writer {
     /// Block offset behind the last byte that was sealed into a packet.
     pub(super) sealed_in_block: u64,
     pub(super) next_seqno: i64,
-    /// DataNodes that a set-up failed on, and when.
-    pub(super) excluded: Vec<(hdfs::DatanodeInfoProto, Instant)>,
+    /// DataNodes that a set-up failed on.
+    pub(super) excluded: Vec<Excluded>,
+    /// A block without a pipeline that the NameNode has to take back before anything else.
+    pub(super) give_back: Option<hdfs::ExtendedBlockProto>,
     /// DataNodes that left a pipeline of this file after a fault.
     pub(super) failed: Vec<hdfs::DatanodeInfoProto>,
     /// Packets that a recovery has to send again, before anything else.
     pub(super) resend: VecDeque<Packet>,
     pub(super) progress: Progress,
     pub(super) recovery: Recovery,
-    /// The current block was flushed.
-    pub(super) flushed: bool,
     /// The file was opened for append.
     pub(super) appended: bool,
     /// The last block of an appended file has no pipeline yet.
@@ -128,7 +137,16 @@ pub(super) struct Fault {
     /// The node at fault; `None` once it has left the pipeline.
     pub(super) node: Option<usize>,
     pub(super) restarting: bool,
+    /// A recovery has begun: continuing it later is no new fault.
+    pub(super) counted: bool,
     pub(super) error: Error,
+}
+
+impl Fault {
+    /// A fault of node `node`, not yet seen by any recovery.
+    pub(super) fn at(node: usize, error: Error) -> Fault {
+        Fault { node: Some(node), restarting: false, counted: false, error }
+    }
 }
 
 /// State shared with whoever reads acks.
@@ -150,10 +168,14 @@ pub(super) struct Acks {
     pub(super) acked_pos: u64,
     /// Sequence number of the newest packet that a flush sealed.
     pub(super) flush_seqno: i64,
+    /// A flush of the file succeeded.
+    pub(super) flushed: bool,
     pub(super) unacked_memory: usize,
     /// Since when the pipeline owes us an ack.
     pub(super) heard: Instant,
     pub(super) last_sent: Instant,
+    pub(super) congestion: Congestion,
+    pub(super) slow: SlowNodes,
     /// A fault that nobody has handled yet.
     pub(super) fault: Option<Fault>,
     /// The file is broken for good; every later call returns this.
@@ -213,11 +235,11 @@ impl OutputStream {
                 sealed_in_block: 0,
                 next_seqno: 0,
                 excluded: Vec::new(),
+                give_back: None,
                 failed: Vec::new(),
                 resend: VecDeque::new(),
                 progress: Progress::default(),
                 recovery: Recovery::default(),
-                flushed: false,
                 appended: false,
                 appending: false,
                 append_failed: false,
@@ -235,9 +257,15 @@ impl OutputStream {
                 acked_in_block: 0,
                 acked_pos: 0,
                 flush_seqno: -1,
+                flushed: false,
                 unacked_memory: 0,
                 heard: at,
                 last_sent: at,
+                congestion: Congestion::new(
+                    ctx.config.congestion_backoff_mean_ms,
+                    ctx.config.congestion_backoff_max_ms,
+                ),
+                slow: SlowNodes::new(ctx.config.slow_node_threshold),
                 fault: None,
                 broken: None,
             }),
@@ -472,10 +500,9 @@ impl Stream {
             let w = &mut *writer;
             self.check_open(w)?;
             let goal = *goal.get_or_insert_with(|| self.pos.load(Ordering::Acquire));
-            w.flushed = true;
             self.settle(w, deadline)?;
             let pending = w.packet.as_ref().is_some_and(|p| p.new_bytes() > 0);
-            if pending && (w.sealed_pos() < goal || mode.sync) {
+            if pending && (w.sealed_pos() < goal || mode.sync || mode.end_block) {
                 // Group commit: while another flush is on the wire, bytes gather for the next.
                 let in_flight = {
                     let acks = self.acks.lock();
@@ -509,9 +536,11 @@ impl Stream {
         Ok(())
     }
 
-    /// The bytes are acknowledged, but by fewer DataNodes than the caller accepts.
+    /// Notes that a flush came through, unless the bytes are acknowledged by fewer DataNodes than
+    /// the caller accepts.
     fn check_floor(&self) -> Result<()> {
-        let acks = self.acks.lock();
+        let mut acks = self.acks.lock();
+        acks.flushed = true;
         let (live, floor) = (acks.node_count, self.options.min_replicas as usize);
         if live >= floor || acks.conn.is_none() {
             return Ok(());
@@ -531,6 +560,9 @@ impl Stream {
         if !self.persist.load(Ordering::Relaxed) && !always {
             return Ok(());
         }
+        // The lock keeps the length and the NameNode's last block together: a block allocated
+        // meanwhile would be given the length of the one before, and could then not be completed.
+        let _writer = self.lock_writer(deadline)?;
         self.persist.store(false, Ordering::Relaxed);
         let length = {
             let acks = self.acks.lock();
@@ -538,15 +570,19 @@ impl Stream {
         };
         let file = &self.file;
         let result = self.ctx.namenode.fsync(&file.path, file.file_id, length, deadline);
-        if let Err(error) = result {
+        result.map_err(|error| {
             self.persist.store(true, Ordering::Relaxed);
-            let error = error.with_stage("persisting the block list");
-            if error.status() == Status::LeaseExpired {
-                return Err(self.break_file(error));
-            }
-            return Err(error.with_durable(self.acks.lock().acked_pos));
+            self.refused(error.with_stage("persisting the block list"), deadline)
+        })
+    }
+
+    /// An error of the NameNode: the file goes on if the call may simply be repeated, else (the
+    /// file was deleted, say, or its lease stolen) it is broken for good.
+    pub(super) fn refused(&self, error: Error, deadline: Deadline) -> Error {
+        if deadline.passed() || is_passing(&error) {
+            return error.with_durable(self.acks.lock().acked_pos);
         }
-        Ok(())
+        self.break_file(error)
     }
 
     fn close(&self, deadline: Deadline) -> Result<()> {
@@ -632,6 +668,20 @@ impl Stream {
             );
         }
     }
+}
+
+/// Errors of an RPC after which the file can go on: the call may simply be repeated.
+fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.status(),
+        Status::TimedOut
+            | Status::Connect
+            | Status::ConnectionLost
+            | Status::Standby
+            | Status::SafeMode
+            | Status::ServerBusy
+            | Status::NotReplicated
+    )
 }
 
 impl LeaseHolder for Stream {

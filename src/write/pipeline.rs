@@ -14,10 +14,6 @@ use prost::Message;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-/// Extra time per node that the answers of a pipeline may take, ms.
-// Hadoop 3.4 HdfsConstants#READ_TIMEOUT_EXTENSION and WRITE_TIMEOUT_EXTENSION: each hop may add 5 s.
-const EXTENSION_MS: u64 = 5000;
-
 /// The connection to the first node of a pipeline.
 pub(crate) struct Conn {
     pub(crate) socket: Socket,
@@ -165,6 +161,14 @@ fn bad_link_index(target: &Target, link: &str) -> usize {
     target.nodes.iter().position(|n| peer::ip_port(&n.id) == link).unwrap_or(0)
 }
 
+/// Longest time that a pipeline of `nodes` nodes may take to answer, ms; 0 = no limit.
+pub(crate) fn answer_limit_ms(config: &ClientConfig, nodes: usize) -> u64 {
+    match config.socket_timeout_ms {
+        0 => 0,
+        ms => ms.saturating_add(config.pipeline_hop_timeout_ms.saturating_mul(nodes as u64)),
+    }
+}
+
 /// Connects the pipeline and returns its receiving end.
 ///
 /// Runs on the caller; blocks up to the connect and read time limits, and `deadline`.
@@ -175,20 +179,22 @@ pub(crate) fn connect(
 ) -> std::result::Result<AckReader, Box<SetupFailure>> {
     let at_first = |error: Error| Box::new(SetupFailure { error, bad_node: 0, restarting: false });
     let target = setup.target;
-    let n = target.nodes.len() as u64;
+    let n = target.nodes.len();
     let Some(first) = target.nodes.first() else {
         return Err(at_first(Error::new(
             Status::NoDataNodes,
             format!("the NameNode named no DataNode for {}", target.block_name()),
         )));
     };
-    let extend = |ms: u64| if ms == 0 { 0 } else { ms + EXTENSION_MS * n };
     let peer = peer::connect(&first.id, config, deadline).map_err(at_first)?;
     let conn = Arc::new(Conn {
         socket: peer.socket,
         server: peer.server,
-        read_timeout_ms: extend(config.socket_timeout_ms),
-        write_timeout_ms: extend(config.socket_write_timeout_ms),
+        read_timeout_ms: answer_limit_ms(config, n),
+        write_timeout_ms: match config.socket_write_timeout_ms {
+            0 => 0,
+            ms => ms.saturating_add(config.pipeline_hop_timeout_ms.saturating_mul(n as u64)),
+        },
     });
     let mut bytes = Vec::with_capacity(1024);
     transfer::encode_op(Op::WriteBlock, &request(setup), &mut bytes);

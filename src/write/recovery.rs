@@ -3,7 +3,7 @@
 //! again with its old sequence number.
 use super::output_stream::{Fault, Stream, Writer};
 use super::packet::Packet;
-use super::pipeline::{self, Setup, Target};
+use super::pipeline::{self, Setup, SetupFailure, Target};
 use super::recovery_state::{
     RESTART_STEP, ReplaceQuestion, Verdict, goes_on_without, judge, wants_replacement,
 };
@@ -26,8 +26,18 @@ const TRANSFER_ATTEMPTS: usize = 3;
 /// A recovery under way; kept when a caller's deadline interrupts it.
 #[derive(Default)]
 pub(super) struct Recovery {
-    /// Until when a restarting node is waited for.
-    restart_until: Option<Instant>,
+    /// Uuid of a node that announced its restart, and until when it is waited for.
+    restarting: Option<(String, Instant)>,
+    /// Uuids of restarting nodes that left the pipeline: they will be good again.
+    left_restarting: Vec<String>,
+    /// Since when callers' deadlines cut the set-up of the present pipeline short.
+    cut_since: Option<Instant>,
+}
+
+impl Recovery {
+    fn awaits(&self, uuid: &str) -> bool {
+        self.restarting.as_ref().is_some_and(|(id, until)| id == uuid && *until > now())
+    }
 }
 
 impl Stream {
@@ -36,20 +46,13 @@ impl Stream {
     /// goes on with the recovery.
     pub(super) fn recover(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         loop {
-            let Some(fault) = self.take_fault(w) else { return Ok(()) };
-            self.ctx.stats.pipeline_faults.fetch_add(1, Ordering::Relaxed);
-            dfs_log!(Warn, "{}: pipeline fault: {}", self.file.path, fault.error);
-            if self.options.fail_fast || w.block.is_none() {
-                return Err(self.give_up_on(w, fault.error));
-            }
-            let oldest = w.resend.front().map(|p| p.seqno);
-            let max = self.ctx.config.pipeline_recovery_max_retries;
-            if !fault.restarting && !w.progress.note(oldest, max) {
-                let text = format!("Tried pipeline recovery {max} times for the same packet");
-                return Err(self.give_up_on(w, fault.error.context(text)));
+            let Some(mut fault) = self.take_fault(w) else { return Ok(()) };
+            if !fault.counted {
+                fault.counted = true;
+                self.count(w, &fault)?;
             }
             let ended = self.rebuild(w, fault, deadline)?;
-            w.recovery = Recovery::default();
+            self.end_recovery(w);
             self.ctx.stats.pipeline_recoveries.fetch_add(1, Ordering::Relaxed);
             if ended {
                 return Ok(());
@@ -61,13 +64,36 @@ impl Stream {
         }
     }
 
+    /// Notes a new fault; an error if the file gives up because of it.
+    fn count(&self, w: &mut Writer, fault: &Fault) -> Result<()> {
+        self.ctx.stats.pipeline_faults.fetch_add(1, Ordering::Relaxed);
+        dfs_log!(Warn, "{}: pipeline fault: {}", self.file.path, fault.error);
+        if self.options.fail_fast || w.block.is_none() {
+            return Err(self.give_up_on(w, fault.error.clone()));
+        }
+        let oldest = w.resend.front().map(|p| p.seqno);
+        let max = self.ctx.config.pipeline_recovery_max_retries;
+        if !fault.restarting && !w.progress.note(oldest, max) {
+            let text = format!("Tried pipeline recovery {max} times for the same packet");
+            return Err(self.give_up_on(w, fault.error.clone().context(text)));
+        }
+        Ok(())
+    }
+
+    /// The pipeline runs again.
+    // Hadoop 3.4 DataStreamer#setupPipelineForAppendOrRecovery: a node that only restarted may be
+    // offered as a replacement later.
+    fn end_recovery(&self, w: &mut Writer) {
+        let back = std::mem::take(&mut w.recovery).left_restarting;
+        w.failed.retain(|node| !back.contains(&node.id.datanode_uuid));
+    }
+
     /// Builds the pipeline of the block that an append continues.
     pub(super) fn set_up_append(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
-        let none = Error::new(Status::Internal, "an append without a fault");
-        let fault = Fault { node: None, restarting: false, error: none };
-        let fault = self.acks.lock().fault.take().unwrap_or(fault);
+        let error = Error::new(Status::Pipeline, "the pipeline was never set up");
+        let fault = Fault { node: None, restarting: false, counted: true, error };
         self.rebuild(w, fault, deadline)?;
-        w.recovery = Recovery::default();
+        self.end_recovery(w);
         Ok(())
     }
 
@@ -113,9 +139,7 @@ impl Stream {
             if deadline.passed() {
                 return Err(self.postpone(fault, "recovering the pipeline of"));
             }
-            if let Err(error) = self.settle_node(w, &mut fault, deadline) {
-                return Err(error);
-            }
+            self.settle_node(w, &mut fault, deadline)?;
             let replaced = self.replace(w, deadline);
             if let Err(error) = replaced {
                 if deadline.passed() {
@@ -165,6 +189,8 @@ impl Stream {
                     );
                     if let Err(error) = update {
                         if deadline.passed() {
+                            // The replicas have taken the new stamp: an append has begun.
+                            w.append_failed = w.appending;
                             fault.node = None;
                             return Err(self.postpone(fault, "recovering the pipeline of"));
                         }
@@ -174,26 +200,57 @@ impl Stream {
                     return Ok(self.adopt(w, target, reader, ending));
                 }
                 Err(failure) => {
-                    dfs_log!(
-                        Warn,
-                        "{}: recovery of {} failed at node {}: {}",
-                        self.file.path,
-                        target.block_name(),
-                        target.name(failure.bad_node),
-                        failure.error
-                    );
-                    let node = failure.bad_node;
                     w.append_failed = w.appending;
-                    // A restarting node that we wait for refuses connections meanwhile.
-                    let waiting =
-                        w.recovery.restart_until.is_some_and(|at| at > now()) && fault.restarting;
-                    fault = Fault {
-                        node: Some(node),
-                        restarting: failure.restarting || waiting,
-                        error: failure.error,
-                    };
+                    if self.was_cut_short(w, &failure, target.nodes.len(), deadline) {
+                        return Err(self.postpone(fault, "recovering the pipeline of"));
+                    }
+                    fault = self.fault_of(w, &target, *failure);
                 }
             }
+        }
+    }
+
+    /// Whether a set-up failed only because the caller's time was up: then nobody is to blame, until
+    /// all such attempts together took as long as a pipeline may take to answer.
+    fn was_cut_short(
+        &self,
+        w: &mut Writer,
+        failure: &SetupFailure,
+        nodes: usize,
+        deadline: Deadline,
+    ) -> bool {
+        if !deadline.passed() || failure.error.status() != Status::TimedOut {
+            w.recovery.cut_since = None;
+            return false;
+        }
+        let limit = pipeline::answer_limit_ms(&self.ctx.config, nodes);
+        let since = *w.recovery.cut_since.get_or_insert_with(now);
+        if limit > 0 && since.elapsed() > std::time::Duration::from_millis(limit) {
+            w.recovery.cut_since = None;
+            return false;
+        }
+        true
+    }
+
+    /// The fault that a failed set-up reveals.
+    fn fault_of(&self, w: &Writer, target: &Target, failure: SetupFailure) -> Fault {
+        let node = failure.bad_node;
+        dfs_log!(
+            Warn,
+            "{}: recovery of {} failed at node {}: {}",
+            self.file.path,
+            target.block_name(),
+            target.name(node),
+            failure.error
+        );
+        // A restarting node that we wait for refuses connections meanwhile.
+        let waiting =
+            target.nodes.get(node).is_some_and(|n| w.recovery.awaits(&n.id.datanode_uuid));
+        Fault {
+            node: Some(node),
+            restarting: failure.restarting || waiting,
+            counted: true,
+            error: failure.error,
         }
     }
 
@@ -243,13 +300,16 @@ impl Stream {
         let Some(block) = w.block.as_mut() else { return Ok(()) };
         let target = &mut block.target;
         let index = index.min(target.nodes.len().saturating_sub(1));
-        if fault.restarting && w.recovery.restart_until.is_none() {
+        let Some(node) = target.nodes.get(index) else { return Ok(()) };
+        let uuid = node.id.datanode_uuid.clone();
+        let known = w.recovery.restarting.as_ref().is_some_and(|(id, _)| *id == uuid);
+        if fault.restarting && !known {
             let limit =
                 std::time::Duration::from_millis(self.ctx.config.datanode_restart_timeout_ms);
-            w.recovery.restart_until = now().checked_add(limit);
+            w.recovery.restarting = now().checked_add(limit).map(|until| (uuid.clone(), until));
         }
-        let time_left = w.recovery.restart_until.is_some_and(|at| at > now());
-        let local = target.nodes.get(index).is_some_and(|n| is_local(&n.id.ip_addr));
+        let time_left = w.recovery.awaits(&uuid);
+        let local = is_local(&node.id.ip_addr);
         match judge(fault.restarting, target.nodes.len(), local, time_left) {
             Verdict::Wait => {
                 let whole = self.ctx.config.datanode_restart_timeout_ms;
@@ -278,6 +338,9 @@ impl Stream {
                     target.storage_ids.remove(index);
                 }
                 w.failed.push(node);
+                if fault.restarting && time_left {
+                    w.recovery.left_restarting.push(uuid);
+                }
                 fault.node = None;
                 Ok(())
             }
@@ -295,7 +358,7 @@ impl Stream {
             replication: self.options.replication as usize,
             nodes,
             append: w.appended,
-            flushed: w.flushed,
+            flushed: self.acks.lock().flushed,
         };
         if !wants_replacement(&question) {
             return Ok(());

@@ -18,7 +18,7 @@ pub(super) struct ReplaceQuestion {
     pub(super) nodes: usize,
     /// The file was opened for append.
     pub(super) append: bool,
-    /// The block was hflushed.
+    /// The file was hflushed.
     pub(super) flushed: bool,
 }
 

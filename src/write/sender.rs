@@ -23,6 +23,9 @@ const WINDOW_BYTES: usize = 80 * 65536;
 /// are then reused while they are in cache.
 const DRAIN_EVERY: i64 = 4;
 
+/// How long a writer whose send failed leaves the word to the thread that reads acks.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
 /// How an attempt to put a packet on the wire ended.
 pub(super) enum Pushed {
     /// All of it is on the wire.
@@ -89,6 +92,10 @@ impl Stream {
         sync: bool,
         deadline: Deadline,
     ) -> Result<()> {
+        if !last {
+            // A sync of an appended block may be the first that its DataNodes hear of it.
+            self.ensure_block(w, deadline)?;
+        }
         self.wait_window(w, deadline)?;
         let mut packet = Packet::empty(self.shape, w.sealed_in_block, last, sync);
         packet.seal(w.next_seqno);
@@ -133,7 +140,7 @@ impl Stream {
 
     /// Sends what the socket takes of the last packet; true when nothing is left to send (or the
     /// pipeline is at fault, which the next wait handles).
-    fn try_push(&self, acks: &mut Acks) -> bool {
+    fn try_push(&self, acks: &mut MutexGuard<'_, Acks>) -> bool {
         let Some(mut sent) = acks.partial else { return true };
         let (Some(conn), Some(packet)) = (acks.conn.as_ref(), acks.unacked.back()) else {
             return true;
@@ -149,15 +156,41 @@ impl Stream {
                 Err(e) => {
                     let error = conn.io_error(&e, "sending a packet to");
                     acks.partial = None;
-                    // The acks may already say who is to blame.
-                    self.try_drain(acks);
-                    raise(acks, Fault { node: Some(0), restarting: false, error });
+                    self.send_failed(acks, error);
                     return true;
                 }
             }
         }
         acks.partial = None;
         true
+    }
+
+    /// The connection does not take packets any more. An ack that is there already may say who is
+    /// to blame, else it is the first node.
+    fn send_failed(&self, acks: &mut MutexGuard<'_, Acks>, error: Error) {
+        if let Some(conn) = acks.conn.as_ref() {
+            // Wakes the thread that reads acks, if there is one, behind what it still can read.
+            conn.socket.shutdown();
+        }
+        let until = now() + LAST_WORDS;
+        while acks.fault.is_none() && acks.broken.is_none() {
+            if let Some(mut reader) = acks.reader.take() {
+                let got = reader.receive(Deadline::NONE, false);
+                let more = matches!(got, Ok(Received::Bytes));
+                if more {
+                    self.absorb(acks, &mut reader, got);
+                }
+                acks.reader = Some(reader);
+                if more {
+                    continue;
+                }
+                break;
+            }
+            if self.acked.wait_until(acks, until).timed_out() {
+                break;
+            }
+        }
+        raise(acks, Fault::at(0, error));
     }
 
     /// Waits for the socket to take the rest of the last packet, reading acks meanwhile.
@@ -196,15 +229,19 @@ impl Stream {
                     if limit > 0 && stalled_since.elapsed() > Duration::from_millis(limit) {
                         let error = conn.io_error(&e, "sending a packet to");
                         let mut acks = self.acks.lock();
-                        raise(&mut acks, Fault { node: Some(0), restarting: false, error });
+                        raise(&mut acks, Fault::at(0, error));
                     } else if deadline.passed() {
                         return Err(self.timed_out("writing to"));
+                    }
+                    let mut acks = self.acks.lock();
+                    if acks.reader.is_some() {
+                        self.look_after(&mut acks);
                     }
                 }
                 Err(e) => {
                     let error = conn.io_error(&e, "sending a packet to");
                     let mut acks = self.acks.lock();
-                    raise(&mut acks, Fault { node: Some(0), restarting: false, error });
+                    raise(&mut acks, Fault::at(0, error));
                 }
             }
         }
@@ -214,13 +251,43 @@ impl Stream {
     fn wait_window(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         let packets = self.ctx.config.max_packets_in_flight.max(1);
         let full = |a: &Acks| a.unacked.len() >= packets || a.unacked_memory >= WINDOW_BYTES;
-        let acks = self.acks.lock();
+        let mut acks = self.acks.lock();
+        if acks.congestion.is_due() {
+            acks = self.back_off(acks, deadline);
+        }
         if !full(&acks) && acks.fault.is_none() {
             return Ok(());
         }
         drop(acks);
         self.ctx.stats.window_waits.fetch_add(1, Ordering::Relaxed);
         self.wait_owner(w, deadline, |a| !full(a))
+    }
+
+    /// Pauses because a DataNode is congested; reads acks meanwhile.
+    // Differs: Hadoop's pause knows no deadline; here a packet keeps half of the caller's time.
+    fn back_off<'a>(
+        &'a self,
+        mut acks: MutexGuard<'a, Acks>,
+        deadline: Deadline,
+    ) -> MutexGuard<'a, Acks> {
+        let mut random = [0; 4];
+        if crate::sys::random::fill(&mut random).is_err() {
+            // The middle of the range is as good as any point of it.
+            random = [0x7f; 4];
+        }
+        let mut pause = acks.congestion.take(u32::from_ne_bytes(random));
+        if let Some(left) = deadline.remaining() {
+            pause = pause.min(left / 2);
+        }
+        if pause.is_zero() {
+            return acks;
+        }
+        self.ctx.stats.congestion_pauses.fetch_add(1, Ordering::Relaxed);
+        let until = Deadline::after(pause);
+        while !until.passed() && acks.fault.is_none() && acks.broken.is_none() {
+            acks = self.step(acks, until);
+        }
+        acks
     }
 
     /// Waits, holding the writer lock, until `done`; handles faults on the way.
@@ -276,6 +343,9 @@ impl Stream {
             if acks.conn.is_none() || (acks.partial.is_some() && acks.reader.is_some()) {
                 // A call that timed out left its packet half sent; only the writer may go on.
                 drop(acks);
+                if deadline.passed() {
+                    return Err(self.timed_out("waiting for acks of"));
+                }
                 let mut writer = self.lock_writer(deadline)?;
                 self.settle(&mut writer, deadline)?;
                 drop(writer);
@@ -345,7 +415,7 @@ impl Stream {
                         Ok(None) => return,
                         Err(error) => {
                             let error = error.with_server(&reader.conn.server);
-                            raise(acks, Fault { node: Some(0), restarting: false, error });
+                            raise(acks, Fault::at(0, error));
                             return;
                         }
                     }
@@ -353,7 +423,7 @@ impl Stream {
             }
             Err(e) => {
                 let error = reader.conn.io_error(&e, "waiting for acks of");
-                raise(acks, Fault { node: Some(0), restarting: false, error });
+                raise(acks, Fault::at(0, error));
             }
         }
     }
@@ -368,7 +438,7 @@ impl Stream {
         {
             let text = format!("no ack came from {} within {limit} ms", conn.server);
             let error = Error::new(Status::TimedOut, text).with_server(&conn.server);
-            raise(acks, Fault { node: Some(0), restarting: false, error });
+            raise(acks, Fault::at(0, error));
             return;
         }
         let timeout = self.ctx.config.socket_timeout_ms;
@@ -402,11 +472,11 @@ impl Stream {
             Ok(Some(_)) => {
                 let text = format!("a heartbeat to {} was cut off", conn.server);
                 let error = Error::new(Status::ConnectionLost, text).with_server(&conn.server);
-                raise(acks, Fault { node: Some(0), restarting: false, error });
+                raise(acks, Fault::at(0, error));
             }
             Err(e) => {
                 let error = conn.io_error(&e, "sending a heartbeat to");
-                raise(acks, Fault { node: Some(0), restarting: false, error });
+                raise(acks, Fault::at(0, error));
             }
         }
     }
@@ -443,7 +513,8 @@ fn take_ack(acks: &mut Acks, ack: &PipelineAck, server: &str) -> Option<Fault> {
         .with_server(&node)
         .with_remote(words, "");
         let node = i.min(acks.node_count.saturating_sub(1));
-        return Some(Fault { node: Some(node), restarting: status == STATUS_OOB_RESTART, error });
+        let restarting = status == STATUS_OOB_RESTART;
+        return Some(Fault { restarting, ..Fault::at(node, error) });
     }
     // Differs: Java trusts an ack with fewer replies than nodes; each real DataNode adds its own,
     // so a missing one means that a node's word is missing.
@@ -454,17 +525,23 @@ fn take_ack(acks: &mut Acks, ack: &PipelineAck, server: &str) -> Option<Fault> {
         );
         let node = ack.count.min(acks.node_count.saturating_sub(1));
         let error = Error::protocol(text).with_server(&name(acks, node));
-        return Some(Fault { node: Some(node), restarting: false, error });
+        return Some(Fault::at(node, error));
     }
+    acks.congestion.note((0..ack.count).any(|i| ack.congested(i)));
+    let slow = acks.slow.note(ack).map(|i| {
+        let node = name(acks, i);
+        let text = format!("DataNode {node} (node {i} of {}) calls itself slow", ack.count);
+        Fault::at(i, Error::new(Status::DataNode, text).with_server(&node))
+    });
     if ack.seqno == HEARTBEAT_SEQNO {
-        return None;
+        return slow;
     }
     let expected = acks.unacked.front().map(|p| p.seqno);
     let complete = acks.partial.is_none() || acks.unacked.len() > 1;
     if expected != Some(ack.seqno) || !complete {
         let text = format!("{server} acknowledged packet {} where {expected:?} was due", ack.seqno);
         let error = Error::protocol(text).with_server(server);
-        return Some(Fault { node: Some(0), restarting: false, error });
+        return Some(Fault::at(0, error));
     }
     if let Some(packet) = acks.unacked.pop_front() {
         let end = packet.end_in_block();
@@ -475,7 +552,7 @@ fn take_ack(acks: &mut Acks, ack: &PipelineAck, server: &str) -> Option<Fault> {
         acks.unacked_memory -= packet.memory();
         acks.acked_seqno = ack.seqno;
     }
-    None
+    slow
 }
 
 impl Tended for Stream {

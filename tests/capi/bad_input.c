@@ -228,7 +228,7 @@ static void servers(char **ports) {
   snprintf(uri, sizeof uri, "hdfs://127.0.0.1:%s", ports[1]);
   FAILS(dfs_connect(config, uri, &other, &error), DFS_E_NOT_HDFS, uri + 7);
   snprintf(uri, sizeof uri, "hdfs://127.0.0.1:%s", ports[2]);
-  FAILS(dfs_connect(config, uri, &other, &error), DFS_E_PROTOCOL, uri + 7);
+  FAILS(dfs_connect(config, uri, &other, &error), DFS_E_NOT_HDFS, uri + 7);
   /* A server that says nothing: the limit of the call holds. */
   OK(dfs_config_set(config, "libdfs.call.timeout.ms", "500", &error));
   snprintf(uri, sizeof uri, "hdfs://127.0.0.1:%s", ports[3]);

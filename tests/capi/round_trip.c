@@ -59,7 +59,7 @@ static void data(void) {
   options.timeout_ms = 60000;
   OK(dfs_open(fs, path, DFS_WRITE | DFS_CREATE | DFS_CREATE_PARENTS, &options, &out, &error));
   CHECK(strcmp(dfs_file_path(out, NULL), path) == 0);
-  FAILS(dfs_open(fs, path, DFS_WRITE | DFS_CREATE, NULL, &in, &error), DFS_E_EXISTS, path);
+  FAILS(dfs_open(fs, path, DFS_WRITE | DFS_CREATE, NULL, &in, &error), DFS_E_LEASE_HELD, path);
 
   uint64_t done = 0;
   fill(buffer, 0, TOTAL);
@@ -99,6 +99,7 @@ static void data(void) {
   CHECK(dfs_file_durable(out) == TOTAL);
   dfs_file_free(out);
   CHECK(length_of(path) == TOTAL);
+  FAILS(dfs_open(fs, path, DFS_WRITE | DFS_CREATE, NULL, &in, &error), DFS_E_EXISTS, path);
 
   OK(dfs_open(fs, path, DFS_READ, NULL, &in, &error));
   OK(dfs_file_set_timeout(in, 30000));
@@ -223,7 +224,7 @@ static void names(void) {
   int32_t cut = dfs_truncate(fs, at("a/moved"), BLOCK, &error);
   OK(cut);
   CHECK(cut == 1 && length_of(at("a/moved")) == BLOCK);
-  FAILS(dfs_truncate(fs, at("a/moved"), TOTAL, &error), DFS_E_REMOTE, at("a/moved"));
+  FAILS(dfs_truncate(fs, at("a/moved"), TOTAL, &error), DFS_E_INVALID_ARGUMENT, at("a/moved"));
   FAILS(dfs_delete(fs, at("a"), 0, &error), DFS_E_NOT_EMPTY, at("a"));
   CHECK(dfs_delete(fs, at("a"), DFS_DELETE_RECURSIVE, &error) == 1);
   CHECK(dfs_delete(fs, at("a"), DFS_DELETE_RECURSIVE, &error) == 0);

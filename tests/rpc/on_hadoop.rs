@@ -136,9 +136,14 @@ fn file_checksums_are_javas() {
         };
         oracle.write(&path, &request).unwrap();
         for prefix in [None, Some(length / 2), Some(length / 2 + 777)] {
-            for (m, java) in &modes {
-                let ours = m.checksum(&path, prefix, limit()).unwrap();
-                let java = java.checksum(&path, prefix).unwrap();
+            for (i, (m, java)) in modes.iter().enumerate() {
+                let ours = m.checksum(&path, prefix, limit());
+                let covered = length.min(prefix.unwrap_or(length));
+                if i == 1 && cluster.version().starts_with("2.") && covered > 0 {
+                    fails(ours, Status::Unsupported, "3.1.1");
+                    continue;
+                }
+                let (ours, java) = (ours.unwrap(), java.checksum(&path, prefix).unwrap());
                 let hex: String = ours.bytes.iter().map(|b| format!("{b:02x}")).collect();
                 // Java's getBytes() has the rest of its buffer, zeroes, behind getLength() bytes.
                 let java_hex = java.hex.get(..hex.len()).unwrap();

@@ -1,5 +1,6 @@
 //! Reads against scripted DataNodes on loopback sockets.
 mod failover;
+mod flips;
 mod happy;
 mod lengths;
 mod scripted;

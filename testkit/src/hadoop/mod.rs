@@ -17,6 +17,7 @@ mod jmx;
 mod line_process;
 mod oracle;
 mod process;
+mod server;
 
 pub use artifacts::{Artifacts, DEFAULT_VERSION};
 pub use bench_client::BenchClient;

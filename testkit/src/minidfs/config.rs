@@ -50,6 +50,9 @@ pub struct Config {
     pub dead_after: Duration,
     /// `dfs.client.socket-timeout` as DataNodes use it.
     pub socket_timeout: Duration,
+    /// Added to it for each node further down when a DataNode waits for the next one (Hadoop: a
+    /// fixed 5 s), so that the node nearest to the fault notices first.
+    pub hop_timeout: Duration,
     /// `dfs.datanode.socket.reuse.keepalive`; zero closes after each operation.
     pub keepalive: Duration,
     /// How long a DataNode waits between an ERROR_CHECKSUM ack and its end (Hadoop: 3 s).
@@ -94,6 +97,7 @@ impl Default for Config {
             command_delay: Duration::from_millis(5),
             dead_after: Duration::from_secs(630),
             socket_timeout: Duration::from_secs(60),
+            hop_timeout: Duration::from_secs(5),
             keepalive: Duration::from_secs(4),
             checksum_error_delay: Duration::from_secs(3),
             oob_close_delay: Duration::from_secs(1),

@@ -43,6 +43,18 @@ impl Gate {
         }
     }
 
+    /// Waits that long; fails at once when the server is stopped.
+    pub(crate) fn sleep(&self, time: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + time;
+        let mut guard = self.lock.lock();
+        while self.state.load(Ordering::Acquire) != CLOSED {
+            if self.changed.wait_until(&mut guard, deadline).timed_out() {
+                return Ok(());
+            }
+        }
+        Err(stopped())
+    }
+
     fn set(&self, state: u8) {
         let _guard = self.lock.lock();
         self.state.store(state, Ordering::Release);

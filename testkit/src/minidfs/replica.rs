@@ -77,6 +77,15 @@ impl DataNode {
         self.0.kill()
     }
 
+    /// Kills the node as a power failure does: bytes that no hsync covered are gone.
+    ///
+    /// # Errors
+    ///
+    /// When a thread did not end in time or files cannot be cut.
+    pub fn power_loss(&self) -> io::Result<()> {
+        self.0.power_loss()
+    }
+
     /// Starts a killed (or running) node again on its old ports. Replicas that were being
     /// written wait for recovery, as after the crash of a real DataNode.
     ///

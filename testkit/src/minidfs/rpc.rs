@@ -370,12 +370,17 @@ impl Session {
         let (handler, output) = (Arc::clone(&self.handler), Arc::clone(&self.output));
         let identity = identity.clone();
         std::thread::Builder::new().name("minidfs-slow-call".to_owned()).spawn(move || {
-            if let Some(Fault::Delay(time)) = fault {
-                std::thread::sleep(time);
+            let gate = Arc::clone(output.lock().0.gate());
+            if let Some(Fault::Delay(time)) = fault
+                && gate.sleep(time).is_err()
+            {
+                return;
             }
             let result = handler.call(&call);
-            if let Some(Fault::DelayAfter(time)) = fault {
-                std::thread::sleep(time);
+            if let Some(Fault::DelayAfter(time)) = fault
+                && gate.sleep(time).is_err()
+            {
+                return;
             }
             // The connection may have ended meanwhile.
             let _gone = respond(&output, &identity, result);

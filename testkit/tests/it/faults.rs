@@ -171,6 +171,8 @@ fn reads_fail_in_every_way() {
         let result = read_all(&block);
         assert_eq!(rule.fired(), 1);
         rule.disarm();
+        // What still runs for this read must not fire the next rule.
+        wait_for(|| cluster.datanode(0).unwrap().open_connections() == 0);
         result
     };
     let sent = Site::PacketSent;
@@ -415,6 +417,12 @@ fn a_cluster_in_full_use_stops_quickly_and_leaves_nothing() {
     let dir = cluster.dir().to_owned();
     assert!(dir.exists());
     cluster.datanode(1).unwrap().pause();
+    let long = Fault::Delay(Duration::from_secs(600));
+    cluster.faults().add(Rule::new(Site::PacketReceived, long.clone()));
+    w.data(&pattern(100), false);
+    let slow = cluster.faults().add(Rule::rpc("msync", long));
+    client.rpc.send("msync", &MsyncRequestProto {}, 1, 0);
+    wait_for(|| slow.fired() == 1);
     let before = Instant::now();
     drop(cluster);
     assert!(before.elapsed() < Duration::from_secs(3));

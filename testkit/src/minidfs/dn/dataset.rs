@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) on_disk: u64,
     /// Bytes that this node and all nodes behind it have acked.
     pub(crate) acked: u64,
+    /// Bytes that an fsync has brought to the disk.
+    pub(crate) synced: u64,
     /// Checksum of the last chunk at `on_disk`, while the replica grows.
     pub(crate) last_crc: Option<[u8; 4]>,
     pub(crate) data: PathBuf,
@@ -211,6 +213,7 @@ impl Dataset {
             num_bytes: 0,
             on_disk: 0,
             acked: 0,
+            synced: 0,
             last_crc: None,
             data,
             meta,
@@ -532,6 +535,20 @@ impl Dataset {
                     inner.state = if announced { State::Rbw } else { State::Rwr };
                 }
                 State::Rwr | State::Finalized => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What is left after the power failed: only bytes that were synced.
+    pub(crate) fn lose_unsynced(&self) -> io::Result<()> {
+        for replica in self.all() {
+            let mut inner = replica.inner.lock();
+            if inner.on_disk > inner.synced {
+                truncate_files(&inner.data, &inner.meta, inner.synced)?;
+                inner.on_disk = inner.synced;
+                inner.num_bytes = inner.synced;
+                inner.acked = inner.acked.min(inner.synced);
             }
         }
         Ok(())

@@ -204,6 +204,15 @@ impl DnCore {
         Ok(())
     }
 
+    /// The machine loses its power: the node dies, and with it all bytes that were not synced.
+    pub(crate) fn power_loss(&self) -> io::Result<()> {
+        let _life = self.life.lock();
+        if !self.close_ports() {
+            return Err(io::Error::other("threads of the node did not end"));
+        }
+        self.data.lose_unsynced()
+    }
+
     /// Announces a restart on every pipeline, goes down for that long and comes back.
     pub(crate) fn restart_for_upgrade(self: &Arc<Self>, down: Duration) -> io::Result<()> {
         let pipelines: Vec<_> = self.pipelines.lock().iter().filter_map(Weak::upgrade).collect();
@@ -251,7 +260,7 @@ impl DnCore {
         let ended = || io::Error::new(io::ErrorKind::ConnectionAborted, "ended by a fault rule");
         match fault {
             Some(Fault::Delay(time)) => {
-                std::thread::sleep(time);
+                conn.gate().sleep(time)?;
                 Ok(None)
             }
             Some(Fault::Close) => {

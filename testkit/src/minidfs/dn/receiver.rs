@@ -140,6 +140,9 @@ impl Session {
         let attempt = || -> io::Result<(Arc<Conn>, i32, String)> {
             let conn = self.dn.connect_to(next)?;
             control.add(&conn);
+            let hops = u32::try_from(req.targets.len()).unwrap_or(u32::MAX);
+            let extra = self.dn.cfg.hop_timeout.saturating_mul(hops);
+            conn.set_read_timeout(Some(self.dn.cfg.socket_timeout.saturating_add(extra)))?;
             let mut forward = req.clone();
             forward.targets = rest.to_vec();
             forward.storage_type = req.target_storage_types.first().copied();
@@ -350,12 +353,12 @@ impl Receiver<'_> {
                 return Err(bad_data(format!("the last packet of blk_{} has data", replica.id)));
             }
             if sync {
-                self.store.sync()?;
+                self.store.sync(&replica)?;
             }
         } else {
             self.store_packet(&replica, pending)?;
             if sync {
-                self.store.sync()?;
+                self.store.sync(&replica)?;
             }
         }
         if self.acks && !ack_early {

@@ -28,9 +28,14 @@ impl Store {
         Ok(Self { data, meta, checksum })
     }
 
-    pub(super) fn sync(&self) -> io::Result<()> {
+    /// Brings all that was written to the disk.
+    pub(super) fn sync(&self, replica: &Replica) -> io::Result<()> {
+        let written = replica.inner.lock().on_disk;
         self.data.sync_all()?;
-        self.meta.sync_all()
+        self.meta.sync_all()?;
+        let mut inner = replica.inner.lock();
+        inner.synced = inner.synced.max(written);
+        Ok(())
     }
 
     fn meta_at(&self, chunk: u64) -> u64 {

@@ -1,0 +1,127 @@
+//! What is measured.
+use super::options::Options;
+use crate::command::Command;
+
+/// File that the reading scenarios read on the real cluster.
+pub(super) const DATA_FILE: &str = "/bench/data";
+/// Its counterpart on the sink.
+const SINK_FILE: &str = "/virt/data";
+/// Files that the Java client makes a round on real servers in `small`: each may take 400 ms.
+const JAVA_SMALL_FILES: usize = 25;
+
+/// Which servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Site {
+    /// A Hadoop cluster: one NameNode, three DataNodes.
+    Real,
+    /// Acks without storing, zeros without reading.
+    Sink,
+}
+
+/// The work of one command.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    Hflush { len: usize, n: usize, threads: usize, repl: u32 },
+    Write { repl: u32 },
+    Read,
+    Pread { len: usize, n: usize, threads: usize },
+    Small { n: usize, repl: u32 },
+}
+
+/// One scenario.
+#[derive(Debug)]
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) site: Site,
+    /// Client and server share one CPU: on two, latencies depend on which the scheduler picks.
+    pub(super) pinned: bool,
+    pub(super) work: Work,
+}
+
+const fn real(name: &'static str, about: &'static str, work: Work) -> Scenario {
+    Scenario { name, about, site: Site::Real, pinned: false, work }
+}
+
+const fn sink(name: &'static str, about: &'static str, pinned: bool, work: Work) -> Scenario {
+    Scenario { name, about, site: Site::Sink, pinned, work }
+}
+
+const fn hflush(len: usize, threads: usize, repl: u32) -> Work {
+    Work::Hflush { len, n: 10_000, threads, repl }
+}
+
+const fn pread(len: usize, n: usize, threads: usize) -> Work {
+    Work::Pread { len, n, threads }
+}
+
+const K4: usize = 4096;
+const K64: usize = 65536;
+
+/// Every scenario, in the order in which they run.
+pub(super) static ALL: &[Scenario] = &[
+    real("hflush-r1", "write 600 B + hflush, replication 1", hflush(600, 1, 1)),
+    real("hflush-r1-8", "the same, 8 streams", hflush(600, 8, 1)),
+    real("hflush-r3", "write 600 B + hflush, replication 3", hflush(600, 1, 3)),
+    real("hflush-r3-8", "the same, 8 streams", hflush(600, 8, 3)),
+    real("write-r1", "1 GiB by 1 MiB writes, replication 1, close included", Work::Write { repl: 1 }),
+    real("write-r3", "1 GiB by 1 MiB writes, replication 3, close included", Work::Write { repl: 3 }),
+    real("read", "1 GiB by 1 MiB reads", Work::Read),
+    real("pread-4k-1", "random preads of 4 KiB, 1 thread", pread(K4, 5000, 1)),
+    real("pread-4k-8", "random preads of 4 KiB, 8 threads", pread(K4, 10_000, 8)),
+    real("pread-4k-40", "random preads of 4 KiB, 40 threads", pread(K4, 10_000, 40)),
+    real("pread-64k-1", "random preads of 64 KiB, 1 thread", pread(K64, 3000, 1)),
+    real("pread-64k-8", "random preads of 64 KiB, 8 threads", pread(K64, 6000, 8)),
+    real("pread-64k-40", "random preads of 64 KiB, 40 threads", pread(K64, 6000, 40)),
+    real("small-r1", "create + 1 KiB + close, replication 1", Work::Small { n: 1000, repl: 1 }),
+    real("small-r3", "create + 1 KiB + close, replication 3", Work::Small { n: 300, repl: 3 }),
+    sink("sink-hflush", "write 400 B + hflush, one CPU for client and sink", true, hflush(400, 1, 1)),
+    sink("sink-hflush-8", "write 400 B + hflush, 8 streams", false, hflush(400, 8, 1)),
+    sink("sink-write", "1 GiB by 1 MiB writes", false, Work::Write { repl: 1 }),
+    sink("sink-read", "1 GiB by 1 MiB reads", false, Work::Read),
+    sink("sink-pread-4k", "random preads of 4 KiB, one CPU for client and sink", true, pread(K4, 5000, 1)),
+    sink("sink-pread-64k", "random preads of 64 KiB, one CPU for client and sink", true, pread(K64, 3000, 1)),
+    sink("sink-pread-4k-8", "random preads of 4 KiB, 8 threads", false, pread(K4, 20_000, 8)),
+    sink("sink-small", "create + 1 KiB + close", false, Work::Small { n: 1000, repl: 1 }),
+];
+
+impl Scenario {
+    /// The command for a client.
+    pub(super) fn command(&self, options: &Options, client: &str) -> Command {
+        let path = format!("/bench/{client}/{}", self.name);
+        let data = if self.site == Site::Sink { SINK_FILE } else { DATA_FILE };
+        match self.work {
+            Work::Hflush { len, n, threads, repl } => Command::new("hflush")
+                .with("path", path)
+                .with("n", options.count(n))
+                .with("len", len)
+                .with("threads", threads)
+                .with("repl", repl),
+            Work::Write { repl } => Command::new("write")
+                .with("path", path)
+                .with("size", options.file_bytes())
+                .with("buf", 1 << 20)
+                .with("repl", repl),
+            Work::Read => Command::new("read").with("path", data).with("buf", 1 << 20),
+            Work::Pread { len, n, threads } => Command::new("pread")
+                .with("path", data)
+                .with("n", options.count(n))
+                .with("len", len)
+                .with("threads", threads),
+            Work::Small { n, repl } => {
+                let slow = self.site == Site::Real && client.starts_with("java");
+                let n = if slow { n.min(JAVA_SMALL_FILES) } else { n };
+                Command::new("small")
+                    .with("path", path)
+                    .with("n", options.count(n))
+                    .with("len", 1024)
+                    .with("repl", repl)
+            }
+        }
+    }
+
+    /// Whether bytes per second matter, not operations.
+    pub(super) fn is_bulk(&self) -> bool {
+        matches!(self.work, Work::Write { .. } | Work::Read)
+    }
+}

@@ -1,0 +1,86 @@
+//! libdfs through its Rust interface.
+use crate::api::{Fs, In, Out, Result};
+use dfs::client::file_system::{CreateOptions, FileSystem};
+use dfs::conf::Config;
+use dfs::error::Error;
+use dfs::read::{InputStream, ReadOptions};
+use dfs::time::Deadline;
+use dfs::write::{OutputStream, SyncMode};
+
+/// Limit of any one call.
+fn limit() -> Deadline {
+    Deadline::after_ms(120_000)
+}
+
+fn words(error: Error) -> String {
+    error.to_string()
+}
+
+struct RustFs(FileSystem);
+struct RustOut(OutputStream);
+struct RustIn(InputStream);
+
+/// Connects with settings on top of the defaults.
+pub(crate) fn connect(uri: &str, settings: &[(String, String)]) -> Result<Box<dyn Fs>> {
+    let mut config = Config::new();
+    for (key, value) in settings {
+        config.set(key, value);
+    }
+    let fs = FileSystem::connect(&config, Some(uri), limit()).map_err(words)?;
+    Ok(Box::new(RustFs(fs)))
+}
+
+impl Fs for RustFs {
+    fn create(&self, path: &str, replication: u32) -> Result<Box<dyn Out>> {
+        let options = CreateOptions {
+            overwrite: true,
+            create_parents: true,
+            replication: Some(replication),
+            ..CreateOptions::default()
+        };
+        let out = self.0.create(path, &options, limit()).map_err(words)?;
+        Ok(Box::new(RustOut(out)))
+    }
+
+    fn open(&self, path: &str) -> Result<Box<dyn In>> {
+        let file = self.0.open(path, ReadOptions::default(), limit()).map_err(words)?;
+        Ok(Box::new(RustIn(file)))
+    }
+
+    fn delete(&self, path: &str) -> Result<()> {
+        self.0.metadata().and_then(|m| m.delete(path, true, limit())).map_err(words)?;
+        Ok(())
+    }
+}
+
+impl Out for RustOut {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.write(bytes, limit()).map_err(words)
+    }
+
+    fn hflush(&mut self) -> Result<()> {
+        self.0.flush(SyncMode::default(), limit()).map_err(words)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.0.close(limit()).map_err(words)
+    }
+}
+
+impl In for RustIn {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read(&self, buf: &mut [u8]) -> Result<usize> {
+        self.0.read(buf, limit()).map_err(words)
+    }
+
+    fn pread(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let wanted = buf.len();
+        match self.0.pread(offset, buf, limit()).map_err(words)? {
+            n if n == wanted => Ok(()),
+            n => Err(format!("pread of {wanted} bytes at {offset} brought {n}")),
+        }
+    }
+}
