@@ -707,4 +707,9 @@ impl LeaseHolder for Stream {
         let text = format!("the lease of {} could not be renewed: {}", self.file.path, why);
         self.break_file(Error::new(Status::LeaseExpired, text).with_stage("renewing the lease"));
     }
+
+    fn file_system_closed(&self) {
+        let text = format!("{} was abandoned: its file system is closed", self.file.path);
+        self.break_file(Error::new(Status::Closed, text));
+    }
 }
