@@ -121,7 +121,7 @@ impl InputStream {
     /// `BlockMissing` when no replica can be read, naming each and why; `TimedOut` naming the
     /// DataNode and the stage; `Closed`; those of fetching locations.
     pub fn read(&self, buf: &mut [u8], d: Deadline) -> Result<usize> {
-        self.check_open()?;
+        self.check_call(d)?;
         let mut cursor = self.lock_cursor(d)?;
         let mut done = 0;
         while done < buf.len() {
@@ -230,6 +230,16 @@ impl InputStream {
 
     pub(super) fn check_open(&self) -> Result<()> {
         self.closed().check().map_err(|e| e.context(format_args!("reading {}", self.path)))
+    }
+
+    /// Fails when the stream is closed or the time is up already.
+    pub(super) fn check_call(&self, d: Deadline) -> Result<()> {
+        self.check_open()?;
+        if d.passed() {
+            let text = format!("reading {}: the time limit passed before the call", self.path);
+            return Err(Error::new(Status::TimedOut, text).with_stage("beginning"));
+        }
+        Ok(())
     }
 
     pub(super) fn closed(&self) -> Closed<'_> {

@@ -160,11 +160,7 @@ impl Loaded {
     }
 
     /// Connects with settings on top of the defaults.
-    pub(crate) fn connect(
-        &self,
-        uri: &str,
-        settings: &[(String, String)],
-    ) -> Result<Box<dyn Fs>> {
+    pub(crate) fn connect(&self, uri: &str, settings: &[(String, String)]) -> Result<Box<dyn Fs>> {
         let library = Arc::clone(&self.0);
         let mut config: Handle = ptr::null_mut();
         let mut handle: Handle = ptr::null_mut();
@@ -201,7 +197,8 @@ impl CFs {
         library.check(|e| {
             // SAFETY: a live file system, a NUL-terminated path, options of the header's layout
             // and valid slots.
-            unsafe { (library.dfs_open)(self.handle, path.as_ptr(), flags, &options, out, e) }.into()
+            unsafe { (library.dfs_open)(self.handle, path.as_ptr(), flags, &options, out, e) }
+                .into()
         })?;
         Ok(Box::new(CFile { library: Arc::clone(library), handle }))
     }

@@ -78,7 +78,7 @@ impl Row {
             let Some(value) = value else { return };
             match measures.iter_mut().find(|(n, _)| *n == name) {
                 Some((_, values)) => values.push(value),
-                None => self.measures.push((name, vec![value])),
+                None => measures.push((name, vec![value])),
             }
         };
         let get = |name: &str| answer.number(name);
