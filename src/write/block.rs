@@ -84,7 +84,8 @@ impl Stream {
                 Err(failure) => {
                     let error = self.give_up(w, target, *failure, deadline);
                     if deadline.passed() {
-                        return Err(error.with_durable(self.acks.lock().acked_pos));
+                        let durable = self.acks.lock().acked_pos;
+                        return Err(error.with_status(Status::TimedOut).with_durable(durable));
                     }
                     last = Some(error);
                 }

