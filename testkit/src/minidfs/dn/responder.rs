@@ -119,6 +119,12 @@ impl Pipeline {
         !queue.running
     }
 
+    /// Whether a read timed out while no ack was due.
+    fn is_idle(&self, error: &io::Error) -> bool {
+        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+            && self.queue.lock().items.is_empty()
+    }
+
     fn pop(&self) {
         self.queue.lock().items.pop_front();
         self.changed.notify_all();
@@ -166,6 +172,9 @@ impl Pipeline {
                 }
                 Ok(ack) => below = ack,
                 Err(_) if self.control.is_stopped() => return Ok(false),
+                Err(e) if self.dn.cfg.idle_timeout.is_some() && self.is_idle(&e) => {
+                    return Ok(true);
+                }
                 Err(_) => {
                     self.mirror_error.store(true, Ordering::Release);
                     broken = true;
