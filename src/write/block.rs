@@ -1,8 +1,9 @@
 //! The life of a block: allocated and connected before its first packet, ended with an empty
 //! packet, and at last the file completed.
 use super::ack_reader::AckReader;
-use super::output_stream::{Block, Excluded, Stream, Writer};
+use super::output_stream::{Block, Stream, Writer};
 use super::pipeline::{self, Setup, SetupFailure, Target};
+use super::recovery::Recovery;
 use crate::datanode::peer::ip_port;
 use crate::dfs_log;
 use crate::error::{Error, Result, Status};
@@ -77,6 +78,9 @@ impl Stream {
             match pipeline::connect(&setup, &self.ctx.config, deadline) {
                 Ok(reader) => {
                     self.install(&target, reader, 0);
+                    w.recovery = Recovery::default();
+                    // Only this block's replacements must avoid the nodes that failed.
+                    w.failed.clear();
                     w.block = Some(Block { target, ending: false });
                     self.ctx.stats.blocks.fetch_add(1, Ordering::Relaxed);
                     return Ok(());
@@ -84,7 +88,8 @@ impl Stream {
                 Err(failure) => {
                     let error = self.give_up(w, target, *failure, deadline);
                     if deadline.passed() {
-                        return Err(error.with_durable(self.acks.lock().acked_pos));
+                        let durable = self.acks.lock().acked_pos;
+                        return Err(error.with_status(Status::TimedOut).with_durable(durable));
                     }
                     last = Some(error);
                 }
@@ -103,10 +108,10 @@ impl Stream {
     /// A new block of the size that the file asks for, polling while the one before is reported.
     fn allocate(&self, w: &mut Writer, deadline: Deadline) -> Result<Target> {
         let expiry = Duration::from_millis(self.ctx.config.exclude_nodes_expiry_ms);
-        w.excluded.retain(|e| e.since.elapsed() < expiry);
+        w.excluded.retain(|(_, since)| since.elapsed() < expiry);
+        let excluded: Vec<_> = w.excluded.iter().map(|(node, _)| node.clone()).collect();
         let mut poll = Poll::new(self);
         loop {
-            let excluded: Vec<_> = w.excluded.iter().map(|e| e.node.clone()).collect();
             let answer = self.ctx.namenode.add_block(
                 &self.file.path,
                 w.previous.as_ref(),
@@ -127,11 +132,6 @@ impl Stream {
                 Err(error) => error.with_stage("allocating a block"),
             };
             if error.status() == Status::NotReplicated && poll.pause(deadline) {
-                continue;
-            }
-            // Perhaps only the nodes are missing that were slower than a caller's deadline.
-            if error.status() == Status::NoDataNodes && w.excluded.iter().any(|e| !e.sure) {
-                w.excluded.retain(|e| e.sure);
                 continue;
             }
             return Err(self.refused(error, deadline));
@@ -155,9 +155,9 @@ impl Stream {
             target.block_name(),
             failure.error
         );
-        let sure = !deadline.passed() || failure.error.status() != Status::TimedOut;
-        if let Some(node) = target.nodes.get(failure.bad_node) {
-            w.excluded.push(Excluded { node: node.clone(), since: now(), sure });
+        let cut = self.was_cut_short(w, &failure, target.nodes.len(), deadline);
+        if let Some(node) = target.nodes.get(failure.bad_node).filter(|_| !cut) {
+            w.excluded.push((node.clone(), now()));
         }
         w.give_back = Some(target.block);
         failure.error.with_stage("setting up a pipeline")
@@ -188,6 +188,7 @@ impl Stream {
         acks.partial = None;
         acks.fault = None;
         acks.slow.reset();
+        acks.heartbeats.clear();
         acks.heard = now();
         acks.last_sent = acks.heard;
         drop(acks);

@@ -84,14 +84,6 @@ pub(super) struct Block {
     pub(super) ending: bool,
 }
 
-/// A DataNode left out of new blocks.
-pub(super) struct Excluded {
-    pub(super) node: hdfs::DatanodeInfoProto,
-    pub(super) since: Instant,
-    /// The node was at fault; false when only the caller's time was up.
-    pub(super) sure: bool,
-}
-
 /// State that only the thread holding the writer lock touches.
 pub(super) struct Writer {
     pub(super) packet: Option<Packet>,
@@ -105,8 +97,8 @@ pub(super) struct Writer {
     /// Block offset behind the last byte that was sealed into a packet.
     pub(super) sealed_in_block: u64,
     pub(super) next_seqno: i64,
-    /// DataNodes that a set-up failed on.
-    pub(super) excluded: Vec<Excluded>,
+    /// DataNodes that a set-up failed on, and when.
+    pub(super) excluded: Vec<(hdfs::DatanodeInfoProto, Instant)>,
     /// A block without a pipeline that the NameNode has to take back before anything else.
     pub(super) give_back: Option<hdfs::ExtendedBlockProto>,
     /// DataNodes that left a pipeline of this file after a fault.
@@ -174,6 +166,8 @@ pub(super) struct Acks {
     /// Since when the pipeline owes us an ack.
     pub(super) heard: Instant,
     pub(super) last_sent: Instant,
+    /// For each heartbeat whose ack is due: the packet that must be acknowledged before it.
+    pub(super) heartbeats: VecDeque<i64>,
     pub(super) congestion: Congestion,
     pub(super) slow: SlowNodes,
     /// A fault that nobody has handled yet.
@@ -261,6 +255,7 @@ impl OutputStream {
                 unacked_memory: 0,
                 heard: at,
                 last_sent: at,
+                heartbeats: VecDeque::new(),
                 congestion: Congestion::new(
                     ctx.config.congestion_backoff_mean_ms,
                     ctx.config.congestion_backoff_max_ms,
@@ -689,7 +684,7 @@ impl Stream {
 }
 
 /// Errors of an RPC after which the file can go on: the call may simply be repeated.
-fn is_passing(error: &Error) -> bool {
+pub(super) fn is_passing(error: &Error) -> bool {
     matches!(
         error.status(),
         Status::TimedOut

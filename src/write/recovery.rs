@@ -1,7 +1,7 @@
 //! Pipeline recovery, on the thread that noticed the fault: the bad node leaves, a replacement is
 //! asked for, the survivors get a new generation stamp, and every unacknowledged packet is sent
 //! again with its old sequence number.
-use super::output_stream::{Fault, Stream, Writer};
+use super::output_stream::{Fault, Stream, Writer, is_passing};
 use super::packet::Packet;
 use super::pipeline::{self, Setup, SetupFailure, Target};
 use super::recovery_state::{
@@ -37,6 +37,31 @@ pub(super) struct Recovery {
 impl Recovery {
     fn awaits(&self, uuid: &str) -> bool {
         self.restarting.as_ref().is_some_and(|(id, until)| id == uuid && *until > now())
+    }
+}
+
+/// Why there is no replacement.
+enum NoReplacement {
+    /// The NameNode could not be asked, or refused.
+    NameNode(Error),
+    /// It had no node to offer.
+    NoNode(Error),
+    /// No replica could be copied to those that it offered.
+    Copy(Error),
+}
+
+impl NoReplacement {
+    fn error(&self) -> &Error {
+        let (NoReplacement::NameNode(e) | NoReplacement::NoNode(e) | NoReplacement::Copy(e)) = self;
+        e
+    }
+
+    fn context(self, attempt: &str) -> NoReplacement {
+        match self {
+            NoReplacement::NameNode(e) => NoReplacement::NameNode(e),
+            NoReplacement::NoNode(e) => NoReplacement::NoNode(e.context(attempt)),
+            NoReplacement::Copy(e) => NoReplacement::Copy(e.context(attempt)),
+        }
     }
 }
 
@@ -133,6 +158,20 @@ impl Stream {
         self.timed_out(what)
     }
 
+    /// The NameNode did not do its part: a later call may try again, unless the error is lasting.
+    // Differs: Hadoop's stream fails here, even if the NameNode only restarts.
+    fn interrupted(&self, w: &mut Writer, fault: Fault, error: Error, deadline: Deadline) -> Error {
+        if deadline.passed() {
+            return self.postpone(fault, "recovering the pipeline of");
+        }
+        if !is_passing(&error) {
+            return self.give_up_on(w, error);
+        }
+        let mut acks = self.acks.lock();
+        acks.fault = Some(fault);
+        error.with_durable(acks.acked_pos)
+    }
+
     /// Rebuilds the pipeline of the current block; true if that also ended the block.
     fn rebuild(&self, w: &mut Writer, mut fault: Fault, deadline: Deadline) -> Result<bool> {
         loop {
@@ -140,12 +179,17 @@ impl Stream {
                 return Err(self.postpone(fault, "recovering the pipeline of"));
             }
             self.settle_node(w, &mut fault, deadline)?;
-            let replaced = self.replace(w, deadline);
-            if let Err(error) = replaced {
-                if deadline.passed() {
+            match self.replace(w, deadline) {
+                Ok(()) => {}
+                Err(NoReplacement::NameNode(error)) => {
+                    return Err(self.interrupted(w, fault, error, deadline));
+                }
+                Err(NoReplacement::NoNode(_) | NoReplacement::Copy(_)) if deadline.passed() => {
                     return Err(self.postpone(fault, "recovering the pipeline of"));
                 }
-                return Err(self.give_up_on(w, error));
+                Err(NoReplacement::NoNode(error) | NoReplacement::Copy(error)) => {
+                    return Err(self.give_up_on(w, error));
+                }
             }
             let Some(block) = w.block.as_ref() else { return Ok(true) };
             let (ending, mut target) = (block.ending, block.target.clone());
@@ -153,10 +197,7 @@ impl Stream {
             let old = hdfs::ExtendedBlockProto { num_bytes: Some(acked), ..target.block.clone() };
             let updated = match self.ctx.namenode.update_block_for_pipeline(&old, deadline) {
                 Ok(updated) => updated,
-                Err(_) if deadline.passed() => {
-                    return Err(self.postpone(fault, "recovering the pipeline of"));
-                }
-                Err(error) => return Err(self.give_up_on(w, error)),
+                Err(error) => return Err(self.interrupted(w, fault, error, deadline)),
             };
             let stamp = updated.b.generation_stamp;
             target.token = updated.block_token;
@@ -188,13 +229,10 @@ impl Stream {
                         deadline,
                     );
                     if let Err(error) = update {
-                        if deadline.passed() {
-                            // The replicas have taken the new stamp: an append has begun.
-                            w.append_failed = w.appending;
-                            fault.node = None;
-                            return Err(self.postpone(fault, "recovering the pipeline of"));
-                        }
-                        return Err(self.give_up_on(w, error));
+                        // The replicas have taken the new stamp: an append has begun.
+                        w.append_failed = w.appending;
+                        fault.node = None;
+                        return Err(self.interrupted(w, fault, error, deadline));
                     }
                     target.block.generation_stamp = stamp;
                     return Ok(self.adopt(w, target, reader, ending));
@@ -212,7 +250,7 @@ impl Stream {
 
     /// Whether a set-up failed only because the caller's time was up: then nobody is to blame, until
     /// all such attempts together took as long as a pipeline may take to answer.
-    fn was_cut_short(
+    pub(super) fn was_cut_short(
         &self,
         w: &mut Writer,
         failure: &SetupFailure,
@@ -348,7 +386,11 @@ impl Stream {
     }
 
     /// Asks for a replacement where the policy wants one.
-    fn replace(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+    fn replace(
+        &self,
+        w: &mut Writer,
+        deadline: Deadline,
+    ) -> std::result::Result<(), NoReplacement> {
         let config = &self.ctx.config;
         let Some(block) = w.block.as_ref() else { return Ok(()) };
         let nodes = block.target.nodes.len();
@@ -363,30 +405,29 @@ impl Stream {
         if !wants_replacement(&question) {
             return Ok(());
         }
-        let (error, no_node) = match self.add_datanode(w, deadline) {
-            Ok(()) => return Ok(()),
-            Err(found) => found,
-        };
+        let Err(found) = self.add_datanode(w, deadline) else { return Ok(()) };
         let min = config.replace_datanode_min_replication as usize;
-        if goes_on_without(config.replace_datanode_best_effort, min, nodes, no_node) {
+        let no_node = matches!(found, NoReplacement::NoNode(_));
+        let best_effort = config.replace_datanode_best_effort && !deadline.passed();
+        if goes_on_without(best_effort, min, nodes, no_node) {
+            let error = found.error();
             dfs_log!(Warn, "{}: going on with {nodes} DataNodes: {error}", self.file.path);
             return Ok(());
         }
         // Hadoop 3.4 DataStreamer#findNewDatanode: the words that users search for.
-        Err(error.context(
+        Err(found.context(
             "Failed to replace a bad datanode on the existing pipeline due to no more good \
              datanodes being available to try (a client may configure this via \
              dfs.client.block.write.replace-datanode-on-failure.policy)",
         ))
     }
 
-    /// Finds one more node and has the replica copied to it. The flag says that the NameNode had
-    /// no node to offer.
+    /// Finds one more node and has the replica copied to it.
     fn add_datanode(
         &self,
         w: &mut Writer,
         deadline: Deadline,
-    ) -> std::result::Result<(), (Error, bool)> {
+    ) -> std::result::Result<(), NoReplacement> {
         let Some(block) = w.block.as_mut() else { return Ok(()) };
         let original = block.target.clone();
         let mut excludes = w.failed.clone();
@@ -402,9 +443,9 @@ impl Stream {
                 1,
                 deadline,
             );
-            let located =
-                answer.map_err(|e| (e.with_stage("finding a replacement DataNode"), false))?;
-            let target = Target::new(located).map_err(|e| (e, false))?;
+            let target = answer
+                .and_then(Target::new)
+                .map_err(|e| NoReplacement::NameNode(e.with_stage("finding a new DataNode")))?;
             let known: HashSet<_> = original.nodes.iter().map(|n| ip_port(&n.id)).collect();
             let new = target.nodes.iter().position(|n| !known.contains(&ip_port(&n.id)));
             let Some(index) = new.filter(|_| target.nodes.len() == original.nodes.len() + 1) else {
@@ -413,7 +454,7 @@ impl Stream {
                     original.nodes.len(),
                     original.block_name()
                 );
-                return Err((Error::new(Status::NoDataNodes, text), true));
+                return Err(NoReplacement::NoNode(Error::new(Status::NoDataNodes, text)));
             };
             let source = attempt % original.nodes.len().max(1);
             match self.transfer(&original, source, &target, index, w.sealed_in_block, deadline) {
@@ -432,9 +473,12 @@ impl Stream {
                     last = Some(error);
                 }
             }
+            if deadline.passed() {
+                break;
+            }
         }
         let error = last.unwrap_or_else(|| Error::new(Status::Internal, "no transfer was tried"));
-        Err((error, false))
+        Err(NoReplacement::Copy(error))
     }
 
     /// Has node `source` copy its replica to the new node of `target`.

@@ -464,6 +464,8 @@ impl Stream {
         match conn.socket.try_send(&[IoSlice::new(bytes)]) {
             Ok(Some(n)) if n == bytes.len() => {
                 acks.last_sent = now();
+                let before = acks.unacked.back().map_or(acks.acked_seqno, |p| p.seqno);
+                acks.heartbeats.push_back(before);
                 self.ctx.stats.heartbeats.fetch_add(1, Ordering::Relaxed);
                 self.ctx.stats.packets_sent.fetch_add(1, Ordering::Relaxed);
             }
@@ -534,7 +536,13 @@ fn take_ack(acks: &mut Acks, ack: &PipelineAck, server: &str) -> Option<Fault> {
         Fault::at(i, Error::new(Status::DataNode, text).with_server(&node))
     });
     if ack.seqno == HEARTBEAT_SEQNO {
-        return slow;
+        // Differs: Hadoop ignores these, so that a lost ack hangs it while heartbeats are answered.
+        // Acks come in the order of packets.
+        let Some(before) = acks.heartbeats.pop_front().filter(|s| *s > acks.acked_seqno) else {
+            return slow;
+        };
+        let text = format!("{server} acknowledged a heartbeat but not packet {before} before it");
+        return Some(Fault::at(0, Error::protocol(text).with_server(server)));
     }
     let expected = acks.unacked.front().map(|p| p.seqno);
     let complete = acks.partial.is_none() || acks.unacked.len() > 1;

@@ -8,6 +8,7 @@ fn closed(rig: &Rig, len: usize) -> Log {
     let mut log = rig.create();
     log.record(len).unwrap();
     log.file.close(ample()).unwrap();
+    rig.wait_reported(&log, 3);
     log
 }
 
@@ -85,6 +86,7 @@ fn a_sync_is_the_first_call() {
             log.record(len).unwrap();
         }
         log.file.close(ample()).unwrap();
+        rig.wait_reported(&log, 3);
         let mut log = rig.reopen(&log);
         timed(5000, |d| log.file.flush(FLUSH, d)).unwrap();
         timed(5000, |d| log.file.flush(HSYNC, d)).unwrap();

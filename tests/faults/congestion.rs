@@ -1,5 +1,5 @@
 //! Acks that tell of load: congestion makes the writer pause, slowness makes a node leave.
-use crate::rig::{FLUSH, Rig, timed};
+use crate::rig::{FLUSH, Rig, cluster, timed};
 use dfs_testkit::minidfs::{Fault, Rule, Site};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,9 @@ fn congestion_slows_the_writer_down() {
 
 #[test]
 fn a_pause_leaves_time_to_the_callers_deadline() {
-    let rig = Rig::with(3, &[(MEAN, "60000"), (MAX, "60000")]);
+    // A pause longer than the DataNodes' patience would need heartbeats of the keeper.
+    let patient = cluster(3).configure(|c| c.socket_timeout = Duration::from_secs(60));
+    let rig = Rig::of(patient, &[(MEAN, "60000"), (MAX, "60000")]);
     let mut log = rig.create();
     rig.mini.faults().add(Rule::new(Site::Ack, CONGESTED).on(1).always());
     log.record(100).unwrap();

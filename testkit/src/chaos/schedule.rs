@@ -81,8 +81,10 @@ impl Schedule {
             u64::from(bytes_per_checksum) * *pick(r, &[1, 2, 4, 8, 16, 64, 128, 2048]);
         let replication = *pick(r, &[3, 3, 3, 3, 2, 1]);
         let trouble = below(r, 5);
+        // Few blocks: each costs servers and client more than everything else.
+        let bytes_max = usize::try_from(block_size * (1 + r.next() % 5)).unwrap_or(usize::MAX);
         let mut threads: Vec<Vec<Step>> =
-            (0..*pick(r, &[1, 1, 1, 2, 3])).map(|_| steps(r)).collect();
+            (0..*pick(r, &[1, 1, 1, 2, 3])).map(|_| steps(r, bytes_max)).collect();
         for _ in 0..trouble {
             let action = action(r);
             let script = &mut threads[0];
@@ -200,18 +202,20 @@ fn limit(r: &mut Rng) -> u64 {
 }
 
 /// Writes, flushes, reads of one thread.
-fn steps(r: &mut Rng) -> Vec<Step> {
-    let count = 3 + below(r, 25);
+fn steps(r: &mut Rng, mut bytes_left: usize) -> Vec<Step> {
+    let count = 2 + below(r, 14);
     let flushes = *pick(r, &[90, 50, 15]);
     let mut steps = Vec::new();
     for _ in 0..count {
-        let len = match below(r, 10) {
+        let len: usize = match below(r, 10) {
             0..=3 => 1 + below(r, 100),
             4..=6 => 1 + below(r, 1500),
             7 => *pick(r, &[511, 512, 513, 1024, 4096]),
             8 => 1 + below(r, 20_000),
             _ => 1 + below(r, 100_000),
         };
+        let len = len.min(bytes_left);
+        bytes_left -= len;
         steps.push(Step::Write { len, limit_ms: limit(r) });
         if chance(r, flushes) {
             let mode = SyncMode {
@@ -235,7 +239,8 @@ fn action(r: &mut Rng) -> Action {
     match below(r, 20) {
         0 => Action::Kill { position, restart_after: None },
         1 => Action::Kill { position, restart_after: Some(millis(r, 1, 300)) },
-        2 => Action::Pause { position, time: millis(r, 1, 2000) },
+        2 if chance(r, 50) => Action::Pause { position, time: millis(r, 1, 2500) },
+        2 => Action::Pause { position, time: millis(r, 1, 100) },
         3 => Action::Restart { position, down: millis(r, 1, 400) },
         4 => Action::DropConnections { position },
         5 => Action::Failover,

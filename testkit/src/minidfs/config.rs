@@ -50,6 +50,9 @@ pub struct Config {
     pub dead_after: Duration,
     /// `dfs.client.socket-timeout` as DataNodes use it.
     pub socket_timeout: Duration,
+    /// How long a DataNode bears a client that sends nothing; none means `socket_timeout`, as in
+    /// Hadoop. Clients send heartbeats with a tolerance that a short time-out does not have.
+    pub idle_timeout: Option<Duration>,
     /// Added to it for each node further down when a DataNode waits for the next one (Hadoop: a
     /// fixed 5 s), so that the node nearest to the fault notices first.
     pub hop_timeout: Duration,
@@ -97,6 +100,7 @@ impl Default for Config {
             command_delay: Duration::from_millis(5),
             dead_after: Duration::from_secs(630),
             socket_timeout: Duration::from_secs(60),
+            idle_timeout: None,
             hop_timeout: Duration::from_secs(5),
             keepalive: Duration::from_secs(4),
             checksum_error_delay: Duration::from_secs(3),

@@ -369,7 +369,8 @@ impl Session {
             self.conn.set_read_timeout(Some(limit))?;
             let mut head = [0u8; 3];
             self.input.read_exact(&mut head)?;
-            self.conn.set_read_timeout(Some(self.dn.cfg.socket_timeout))?;
+            let idle = self.dn.cfg.idle_timeout.unwrap_or(self.dn.cfg.socket_timeout);
+            self.conn.set_read_timeout(Some(idle))?;
             let version = u16::from_be_bytes([head[0], head[1]]);
             if version != TRANSFER_VERSION {
                 return Err(bad_data(format!(

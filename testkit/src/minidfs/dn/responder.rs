@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use dfs::proto::hdfs::{PipelineAckProto, Status};
 use parking_lot::{Condvar, Mutex};
@@ -16,6 +17,8 @@ use super::dataset::Replica;
 use super::writer::WriterControl;
 
 const SEQNO_UNKNOWN: i64 = -2;
+/// Pause between two acks that say that the next node failed.
+const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 /// ECN "supported" in bits 5 and 6, as a DataNode with `dfs.pipeline.ecn` off sends it: 0.
 const FLAG_NONE: u32 = 0;
 
@@ -107,11 +110,19 @@ impl Pipeline {
         if queue.running { queue.items.front().copied() } else { None }
     }
 
-    fn wait_until_stopped(&self) {
+    /// Waits a moment; true when the receiver has ended.
+    fn ends_within(&self, time: Duration) -> bool {
         let mut queue = self.queue.lock();
-        while queue.running {
-            self.changed.wait(&mut queue);
+        if queue.running {
+            self.changed.wait_for(&mut queue, time);
         }
+        !queue.running
+    }
+
+    /// Whether a read timed out while no ack was due.
+    fn is_idle(&self, error: &io::Error) -> bool {
+        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+            && self.queue.lock().items.is_empty()
     }
 
     fn pop(&self) {
@@ -133,7 +144,12 @@ impl Pipeline {
         loop {
             match self.respond_once(acks.as_mut()) {
                 Ok(true) => {}
-                Ok(false) => return,
+                Ok(false) => {
+                    // A receiver that waits for acks must not wait for ever.
+                    self.queue.lock().running = false;
+                    self.changed.notify_all();
+                    return;
+                }
                 Err(_) => {
                     self.abort();
                     return;
@@ -156,6 +172,9 @@ impl Pipeline {
                 }
                 Ok(ack) => below = ack,
                 Err(_) if self.control.is_stopped() => return Ok(false),
+                Err(e) if self.dn.cfg.idle_timeout.is_some() && self.is_idle(&e) => {
+                    return Ok(true);
+                }
                 Err(_) => {
                     self.mirror_error.store(true, Ordering::Release);
                     broken = true;
@@ -165,9 +184,7 @@ impl Pipeline {
         if broken {
             let both = vec![Status::Success as i32, Status::Error as i32];
             self.send(ack_of(both), SEQNO_UNKNOWN, 0)?;
-            // Hadoop repeats this ack until the client ends the pipeline; once is enough.
-            self.wait_until_stopped();
-            return Ok(false);
+            return self.repeat_failure();
         }
         if self.mirror.is_some() && below.seqno == SEQNO_UNKNOWN {
             // A node further down has lost its neighbour; the index tells the client which.
@@ -191,6 +208,20 @@ impl Pipeline {
             return Err(bad_data("the checksum error has been sent upstream"));
         }
         Ok(!pending.last)
+    }
+
+    /// Repeats the ack that says that the next node failed until the client ends the pipeline or
+    /// another writer takes over. The receiver may have nothing more to read and not notice.
+    fn repeat_failure(&self) -> io::Result<bool> {
+        while !self.ends_within(REPEAT_PAUSE) {
+            if self.control.is_stopped() {
+                return Err(io::Error::other("stopped by another writer"));
+            }
+            let mut ack = ack_of(vec![Status::Success as i32, Status::Error as i32]);
+            ack.seqno = SEQNO_UNKNOWN;
+            self.write_ack(&ack)?;
+        }
+        Ok(false)
     }
 
     /// The replica is final before the ack of its last packet leaves.
