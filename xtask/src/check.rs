@@ -26,7 +26,8 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     for (name, args, more) in steps {
         let mut command = vec![cargo.clone()];
         command.extend(args.iter().chain(*more).map(|s| (*s).to_owned()));
-        let env = vec![("RUSTDOCFLAGS".to_owned(), "-D warnings".to_owned())];
+        let flags = "-D warnings -A rustdoc::private_intra_doc_links";
+        let env = vec![("RUSTDOCFLAGS".to_owned(), flags.to_owned())];
         let step = Step { name, command, dir: root, env, limit_s: STEP_LIMIT_S };
         let started = Instant::now();
         let outcome = run::step(root, &step, |_| None)?;
