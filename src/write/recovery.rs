@@ -248,8 +248,8 @@ impl Stream {
         }
     }
 
-    /// Whether a set-up failed only because the caller's time was up: then nobody is to blame, until
-    /// all such attempts together took as long as a pipeline may take to answer.
+    /// Whether a set-up failed only because the caller's time was up: then nobody is to blame,
+    /// until all such attempts together took as long as a pipeline may take to answer.
     pub(super) fn was_cut_short(
         &self,
         w: &mut Writer,

@@ -179,7 +179,8 @@ impl<'a> Work<'a> {
         // Bytes that nobody acknowledged may be seen and vanish again when nodes restart.
         if len < least || (bytes.len() as u64) < least || len > most {
             self.findings.violation(format!(
-                "{what}: a reader got {} of {len} bytes, with {least} acknowledged and {most} written",
+                "{what}: a reader got {} of {len} bytes, with {least} acknowledged and {most} \
+                 written",
                 bytes.len()
             ));
         }
@@ -207,9 +208,7 @@ impl<'a> Work<'a> {
                 self.mini.faults().add(rule);
             }
             Action::Rpc { method, fault, skip, times } => {
-                self.mini
-                    .faults()
-                    .add(Rule::rpc(method, fault.clone()).skip(*skip).times(*times));
+                self.mini.faults().add(Rule::rpc(method, fault.clone()).skip(*skip).times(*times));
             }
             Action::Kill { position, restart_after } => {
                 let node = self.node(*position);
