@@ -90,7 +90,8 @@ impl Config {
                 .count(&keys::DFS_CLIENT_PIPELINE_RECOVERY_MAX_RETRIES)?,
             congestion_backoff_mean_ms: self
                 .millis(&keys::DFS_CLIENT_CONGESTION_BACKOFF_MEAN_TIME)?,
-            congestion_backoff_max_ms: self.millis(&keys::DFS_CLIENT_CONGESTION_BACKOFF_MAX_TIME)?,
+            congestion_backoff_max_ms: self
+                .millis(&keys::DFS_CLIENT_CONGESTION_BACKOFF_MAX_TIME)?,
             slow_node_threshold: self
                 .count(&keys::DFS_CLIENT_MARK_SLOWNODE_AS_BADNODE_THRESHOLD)?,
             drop_behind_writes: self.optional_flag(&keys::DFS_CLIENT_CACHE_DROP_BEHIND_WRITES)?,

@@ -104,7 +104,8 @@ mod tests {
             c.note(true);
             let pause = c.take(u32::MAX).as_millis() as u64;
             assert!(pause <= 50_000);
-            let (low, high) = ((3 * last).min(5000), 5000.min(3 * last) + (3 * last).abs_diff(5000));
+            let (low, high) =
+                ((3 * last).min(5000), 5000.min(3 * last) + (3 * last).abs_diff(5000));
             assert!(pause >= low.min(50_000) && pause <= high, "{pause} after {last}");
             last = pause;
         }

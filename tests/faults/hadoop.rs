@@ -63,7 +63,8 @@ impl Rig {
                     block_size: Some(1 << 20),
                     ..CreateOptions::default()
                 };
-                let file = fs.create(&format!("/faults/{seed}"), &options, limit()).expect("create");
+                let file =
+                    fs.create(&format!("/faults/{seed}"), &options, limit()).expect("create");
                 Log { file, seed }
             })
             .collect();

@@ -172,8 +172,10 @@ fn ha_rig() -> Rig {
         ("dfs.ha.namenodes.ns", "a,b"),
         ("dfs.namenode.rpc-address.ns.a", &address(0)),
         ("dfs.namenode.rpc-address.ns.b", &address(1)),
-        ("dfs.client.failover.proxy.provider.ns",
-         "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"),
+        (
+            "dfs.client.failover.proxy.provider.ns",
+            "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
+        ),
         ("dfs.client.block.write.replace-datanode-on-failure.policy", "NEVER"),
     ]) {
         config.set(key, value);

@@ -81,8 +81,7 @@ fn an_abandoned_writer_holds_nothing() {
                 log.write(200_000).unwrap();
             }
         }
-        let (path, durable, len) =
-            (log.file.path().to_owned(), log.file.durable(), log.len);
+        let (path, durable, len) = (log.file.path().to_owned(), log.file.durable(), log.len);
         assert!(durable >= 1000);
         drop(log);
         wait_for("connections to end", || {

@@ -10,7 +10,12 @@ const BEST_EFFORT: &str = "dfs.client.block.write.replace-datanode-on-failure.be
 const MIN: &str = "dfs.client.block.write.replace-datanode-on-failure.min-replication";
 
 /// Length of the pipeline after a node failed at `position`, and the number of requests for another.
-fn lose_one(nodes: usize, settings: &[(&str, &str)], position: usize, flushed: bool) -> (usize, u64) {
+fn lose_one(
+    nodes: usize,
+    settings: &[(&str, &str)],
+    position: usize,
+    flushed: bool,
+) -> (usize, u64) {
     let rig = Rig::with(nodes, settings);
     let mut log = rig.create();
     if flushed {

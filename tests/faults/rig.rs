@@ -33,7 +33,10 @@ pub(crate) fn timed<T>(limit_ms: u64, call: impl FnOnce(Deadline) -> T) -> T {
     let started = Instant::now();
     let result = call(Deadline::after_ms(limit_ms));
     let took = started.elapsed();
-    assert!(took <= Duration::from_millis(limit_ms) + SLACK, "a call of {limit_ms} ms took {took:?}");
+    assert!(
+        took <= Duration::from_millis(limit_ms) + SLACK,
+        "a call of {limit_ms} ms took {took:?}"
+    );
     result
 }
 
@@ -100,8 +103,7 @@ impl Rig {
     pub(crate) fn create_with(&self, options: &CreateOptions) -> Log {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let seed = NEXT.fetch_add(1, Ordering::Relaxed);
-        let options =
-            CreateOptions { create_parents: true, overwrite: true, ..options.clone() };
+        let options = CreateOptions { create_parents: true, overwrite: true, ..options.clone() };
         let file = self.fs.create(&format!("/faults/{seed}"), &options, ample()).expect("create");
         Log { file, seed, len: 0 }
     }
@@ -200,9 +202,8 @@ impl Rig {
             };
             wait_until(found, || {
                 let all = self.mini.datanodes().iter().filter_map(|d| d.replica(id));
-                let good = all.filter(|r| {
-                    r.state == ReplicaState::Finalized && r.generation_stamp == stamp
-                });
+                let good = all
+                    .filter(|r| r.state == ReplicaState::Finalized && r.generation_stamp == stamp);
                 let mut count = 0;
                 for replica in good {
                     assert!(replica.bytes == expected, "a replica of block {id} differs");

@@ -157,7 +157,8 @@ fn excluded_nodes_come_back_after_their_time() {
     let mut log = rig.create();
     wait_for("a block with three nodes", || {
         log.record(100).unwrap();
-        log.file.flush(dfs::write::SyncMode { end_block: true, ..crate::rig::FLUSH }, ms(20_000))
+        log.file
+            .flush(dfs::write::SyncMode { end_block: true, ..crate::rig::FLUSH }, ms(20_000))
             .unwrap();
         log.record(100).unwrap();
         rule.fired() == 1 && log.file.pipeline().len() == 3

@@ -204,10 +204,8 @@ fn all_nodes_fail_and_the_error_says_everything() {
 
 #[test]
 fn a_file_of_many_blocks_survives_a_death_in_each() {
-    let rig = Rig::with(
-        5,
-        &[("dfs.client.block.write.replace-datanode-on-failure.policy", "NEVER")],
-    );
+    let rig =
+        Rig::with(5, &[("dfs.client.block.write.replace-datanode-on-failure.policy", "NEVER")]);
     let options =
         dfs::client::file_system::CreateOptions { block_size: Some(8192), ..Default::default() };
     let mut log = rig.create_with(&options);

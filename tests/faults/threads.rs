@@ -40,9 +40,9 @@ fn hammer(rig: &Rig, options: &CreateOptions, mode: SyncMode, records: usize) {
 #[test]
 fn blocks_ended_by_flushes_lose_nothing() {
     let rig = Rig::new(3);
-    rig.mini.faults().add(
-        Rule::new(Site::Ack, Fault::Delay(Duration::from_millis(3))).on(0).times(300),
-    );
+    rig.mini
+        .faults()
+        .add(Rule::new(Site::Ack, Fault::Delay(Duration::from_millis(3))).on(0).times(300));
     let end = SyncMode { end_block: true, ..FLUSH };
     hammer(&rig, &CreateOptions::default(), end, 40);
 }

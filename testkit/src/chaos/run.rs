@@ -194,7 +194,8 @@ impl Shared<'_> {
                     report.failures.len()
                 );
             }
-            let hanging = self.running.lock().iter().find(|(_, s)| s.elapsed() > HANG).map(|r| *r.0);
+            let hanging =
+                self.running.lock().iter().find(|(_, s)| s.elapsed() > HANG).map(|r| *r.0);
             if let Some(seed) = hanging {
                 println!("FAILED seed {seed}: it hangs; replay with --seeds 1 --start {seed}");
                 println!("  {:?}", Schedule::new(seed));

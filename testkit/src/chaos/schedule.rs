@@ -17,13 +17,35 @@ pub(super) const AMPLE_MS: u64 = 30_000;
 pub(super) enum Action {
     /// A rule at the node with this position in the pipeline of the moment (or this index, while
     /// there is none), behind `skip` visits.
-    Rule { position: usize, site: Site, fault: Fault, skip: u64, times: u64 },
+    Rule {
+        position: usize,
+        site: Site,
+        fault: Fault,
+        skip: u64,
+        times: u64,
+    },
     /// A rule at calls of a NameNode method.
-    Rpc { method: &'static str, fault: Fault, skip: u64, times: u64 },
-    Kill { position: usize, restart_after: Option<Duration> },
-    Pause { position: usize, time: Duration },
-    Restart { position: usize, down: Duration },
-    DropConnections { position: usize },
+    Rpc {
+        method: &'static str,
+        fault: Fault,
+        skip: u64,
+        times: u64,
+    },
+    Kill {
+        position: usize,
+        restart_after: Option<Duration>,
+    },
+    Pause {
+        position: usize,
+        time: Duration,
+    },
+    Restart {
+        position: usize,
+        down: Duration,
+    },
+    DropConnections {
+        position: usize,
+    },
     Failover,
     DropNameNodeConnections,
     PauseNameNodes(Duration),
@@ -77,8 +99,7 @@ impl Schedule {
         let mut rng = Rng::new(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ 0x5EED);
         let r = &mut rng;
         let bytes_per_checksum = *pick(r, &[512, 512, 512, 128, 4096]);
-        let block_size =
-            u64::from(bytes_per_checksum) * *pick(r, &[1, 2, 4, 8, 16, 64, 128, 2048]);
+        let block_size = u64::from(bytes_per_checksum) * *pick(r, &[1, 2, 4, 8, 16, 64, 128, 2048]);
         let replication = *pick(r, &[3, 3, 3, 3, 2, 1]);
         let trouble = below(r, 5);
         // Few blocks: each costs servers and client more than everything else.
@@ -182,10 +203,7 @@ fn settings(r: &mut Rng) -> Vec<(&'static str, String)> {
         (REPLACE[1], (!chance(r, 25)).to_string()),
         (REPLACE[2], (*pick(r, &["0", "0", "1", "2"])).to_owned()),
         (REPLACE[3], (*pick(r, &["80", "80", "80", "1", "3"])).to_owned()),
-        (
-            "dfs.client.mark.slownode.as.badnode.threshold",
-            (*pick(r, &["10", "3", "0"])).to_owned(),
-        ),
+        ("dfs.client.mark.slownode.as.badnode.threshold", (*pick(r, &["10", "3", "0"])).to_owned()),
         (
             "dfs.client.write.exclude.nodes.cache.expiry.interval.millis",
             (*pick(r, &["600000", "50"])).to_owned(),
@@ -355,9 +373,24 @@ mod tests {
             all
         });
         for kind in [
-            "Kill ", "Pause ", "Restart ", "DropConnections", "Failover", "DropNameNode",
-            "PauseNameNodes", "Steal", "CorruptData", "DiskFull", "LoseAck", "RepeatAck",
-            "OobRestart", "RestartNode", "CutAfter", "CloseAfter", "KillNode", "AckStatus",
+            "Kill ",
+            "Pause ",
+            "Restart ",
+            "DropConnections",
+            "Failover",
+            "DropNameNode",
+            "PauseNameNodes",
+            "Steal",
+            "CorruptData",
+            "DiskFull",
+            "LoseAck",
+            "RepeatAck",
+            "OobRestart",
+            "RestartNode",
+            "CutAfter",
+            "CloseAfter",
+            "KillNode",
+            "AckStatus",
         ] {
             assert!(all.contains(kind), "{kind}");
         }

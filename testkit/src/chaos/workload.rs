@@ -207,9 +207,7 @@ impl<'a> Work<'a> {
                 self.mini.faults().add(rule);
             }
             Action::Rpc { method, fault, skip, times } => {
-                self.mini
-                    .faults()
-                    .add(Rule::rpc(method, fault.clone()).skip(*skip).times(*times));
+                self.mini.faults().add(Rule::rpc(method, fault.clone()).skip(*skip).times(*times));
             }
             Action::Kill { position, restart_after } => {
                 let node = self.node(*position);
