@@ -50,6 +50,14 @@ impl Poll {
     }
 }
 
+/// Why an attempt to open a block came to nothing.
+enum Opened {
+    /// Another block may do better.
+    Failed(Error),
+    /// The call ends with this.
+    Ended(Error),
+}
+
 impl Stream {
     /// Makes sure that the current block has a pipeline.
     pub(super) fn ensure_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
@@ -62,38 +70,16 @@ impl Stream {
         let attempts = self.ctx.config.block_write_retries.saturating_add(1);
         let mut last: Option<Error> = None;
         for _ in 0..attempts {
-            self.give_back(w, deadline)?;
-            let target = self.allocate(w, deadline)?;
-            let setup = Setup {
-                target: &target,
-                stage: BlockConstructionStage::PipelineSetupCreate,
-                min_bytes: 0,
-                max_bytes: 0,
-                new_generation_stamp: 0,
-                shape: self.shape,
-                client_name: self.ctx.namenode.client_name(),
-                drop_behind: self.options.drop_behind,
-                lazy_persist: self.file.lazy_persist,
+            let failure = match self.open_block(w, deadline) {
+                Ok(()) => return Ok(()),
+                Err(Opened::Failed(failure)) => failure,
+                Err(Opened::Ended(error)) => return Err(error),
             };
-            match pipeline::connect(&setup, &self.ctx.config, deadline) {
-                Ok(reader) => {
-                    self.install(&target, reader, 0);
-                    w.recovery = Recovery::default();
-                    // Only this block's replacements must avoid the nodes that failed.
-                    w.failed.clear();
-                    w.block = Some(Block { target, ending: false });
-                    self.ctx.stats.blocks.fetch_add(1, Ordering::Relaxed);
-                    return Ok(());
-                }
-                Err(failure) => {
-                    let error = self.give_up(w, target, *failure, deadline);
-                    if deadline.passed() {
-                        let durable = self.acks.lock().acked_pos;
-                        return Err(error.with_status(Status::TimedOut).with_durable(durable));
-                    }
-                    last = Some(error);
-                }
+            if deadline.passed() {
+                let durable = self.acks.lock().acked_pos;
+                return Err(failure.with_status(Status::TimedOut).with_durable(durable));
             }
+            last = Some(failure);
         }
         self.give_back(w, deadline)?;
         // Hadoop 3.4 DataStreamer#nextBlockOutputStream: the words that users search for.
@@ -103,6 +89,53 @@ impl Stream {
                 format!("Unable to create new block for {} in {attempts} attempts", self.file.path),
             );
         Err(self.break_file(error))
+    }
+
+    /// One attempt to get a new block with a pipeline, or the rest of one that a deadline cut off.
+    fn open_block(&self, w: &mut Writer, deadline: Deadline) -> std::result::Result<(), Opened> {
+        let mut opening = match w.recovery.opening.take() {
+            Some(opening) => opening,
+            None => {
+                self.give_back(w, deadline).map_err(Opened::Ended)?;
+                let target = self.allocate(w, deadline).map_err(Opened::Ended)?;
+                let setup = Setup {
+                    target: &target,
+                    stage: BlockConstructionStage::PipelineSetupCreate,
+                    min_bytes: 0,
+                    max_bytes: 0,
+                    new_generation_stamp: 0,
+                    shape: self.shape,
+                    client_name: self.ctx.namenode.client_name(),
+                    drop_behind: self.options.drop_behind,
+                    lazy_persist: self.file.lazy_persist,
+                };
+                match pipeline::open(&setup, &self.ctx.config, deadline) {
+                    Ok(opening) => opening,
+                    Err(failure) => {
+                        return Err(Opened::Failed(self.give_up(w, target, *failure, deadline)));
+                    }
+                }
+            }
+        };
+        match opening.wait(deadline) {
+            Ok(true) => {}
+            Ok(false) => {
+                w.recovery.opening = Some(opening);
+                return Err(Opened::Ended(self.timed_out("setting up a pipeline for")));
+            }
+            Err(failure) => {
+                let (target, _) = opening.into_parts();
+                return Err(Opened::Failed(self.give_up(w, target, *failure, deadline)));
+            }
+        }
+        let (target, reader) = opening.into_parts();
+        self.install(&target, reader, 0);
+        w.recovery = Recovery::default();
+        // Only this block's replacements must avoid the nodes that failed.
+        w.failed.clear();
+        w.block = Some(Block { target, ending: false });
+        self.ctx.stats.blocks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// A new block of the size that the file asks for, polling while the one before is reported.
@@ -134,7 +167,10 @@ impl Stream {
             if error.status() == Status::NotReplicated && poll.pause(deadline) {
                 continue;
             }
-            return Err(self.refused(error, deadline));
+            if self.correct_length(w, &error, deadline)? {
+                continue;
+            }
+            return Err(self.refused(error));
         }
     }
 
@@ -171,7 +207,7 @@ impl Stream {
         self.ctx
             .namenode
             .abandon_block(&file.path, block, file.file_id, deadline)
-            .map_err(|e| self.refused(e.with_stage("abandoning a block"), deadline))?;
+            .map_err(|e| self.refused(e.with_stage("abandoning a block")))?;
         w.give_back = None;
         Ok(())
     }
@@ -240,19 +276,39 @@ impl Stream {
         Ok(())
     }
 
+    /// After a length that the NameNode may have taken for another block's: tells it the right one
+    /// once it refuses to commit the block. True when the refused call may be repeated.
+    // Hadoop 3.4 BlockManager#commitBlock refuses a length below the one that it was told.
+    fn correct_length(&self, w: &mut Writer, refusal: &Error, deadline: Deadline) -> Result<bool> {
+        let length = w.previous.as_ref().map_or(0, |b| b.num_bytes());
+        if !w.stale_length || length == 0 || refusal.status() != Status::Remote {
+            return Ok(false);
+        }
+        let file = &self.file;
+        self.ctx
+            .namenode
+            .fsync(&file.path, file.file_id, length as i64, deadline)
+            .map_err(|e| self.refused(e.with_stage("correcting a length")))?;
+        w.stale_length = false;
+        Ok(true)
+    }
+
     /// Completes the file at the NameNode.
     pub(super) fn complete(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         self.give_back(w, deadline)?;
         let mut poll = Poll::new(self);
         let file = &self.file;
         loop {
-            let answer = self
-                .ctx
-                .namenode
-                .complete(&file.path, w.previous.as_ref(), file.file_id, deadline)
-                .map_err(|e| self.refused(e.with_stage("completing the file"), deadline))?;
-            if answer {
-                return Ok(());
+            let last = w.previous.as_ref();
+            match self.ctx.namenode.complete(&file.path, last, file.file_id, deadline) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => {
+                    if self.correct_length(w, &error, deadline)? {
+                        continue;
+                    }
+                    return Err(self.refused(error.with_stage("completing the file")));
+                }
             }
             if !poll.pause(deadline) {
                 let durable = self.acks.lock().acked_pos;

@@ -8,11 +8,13 @@
 mod ack_reader;
 mod block;
 mod congestion_state;
+mod flush;
 mod output_stream;
 mod packet;
 mod pipeline;
 mod recovery;
 mod recovery_state;
+mod replacement;
 mod sender;
 
 pub use output_stream::{

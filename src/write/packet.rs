@@ -208,7 +208,7 @@ impl Packet {
         let Some(buffer) = self.buffer.as_mut() else { return };
         let (sums, data) = buffer.split_at_mut(self.data_start);
         let mut at = self.hashed;
-        if at % chunk != 0 {
+        if !at.is_multiple_of(chunk) {
             let stop = end.min(at - at % chunk + chunk);
             self.running =
                 checksum::update(ty, self.running, data.get(at..stop).unwrap_or_default());
@@ -234,7 +234,7 @@ impl Packet {
     /// Finishes the packet for the wire under sequence number `seqno`.
     pub(crate) fn seal(&mut self, seqno: i64) {
         self.hash();
-        if self.data_len % self.chunk != 0 && self.shape.checksum.sum_len() != 0 {
+        if !self.data_len.is_multiple_of(self.chunk) && self.shape.checksum.sum_len() != 0 {
             let index = self.data_len / self.chunk;
             let running = self.running;
             if let Some(buffer) = self.buffer.as_mut() {
@@ -294,7 +294,7 @@ impl Packet {
         deadline: Deadline,
     ) -> Result<Packet> {
         let tail = self.data_len % self.chunk;
-        let unaligned = self.offset_in_block % self.shape.bytes_per_checksum as u64 != 0;
+        let unaligned = !self.offset_in_block.is_multiple_of(self.shape.bytes_per_checksum as u64);
         let start = self.offset_in_block + (self.data_len - tail) as u64;
         let left = block_left + tail as u64;
         let mut next = Packet::new(self.shape, pool, start, left, want + tail, deadline)?;
@@ -422,7 +422,7 @@ mod tests {
         for i in 0..2000_usize {
             let piece = vec![i as u8; 37 + i % 90];
             all.extend_from_slice(&piece);
-            while packet.fill(&piece) < piece.len() {
+            if packet.fill(&piece) < piece.len() {
                 panic!("a small packet overflowed");
             }
             packet.seal(i as i64);

@@ -171,14 +171,25 @@ pub(crate) fn answer_limit_ms(config: &ClientConfig, nodes: usize) -> u64 {
     }
 }
 
-/// Connects the pipeline and returns its receiving end.
+/// A request that was sent and whose answer is due; it survives the deadline of a call.
+pub(crate) struct Opening {
+    pub(crate) target: Target,
+    /// The generation stamp that the request names, 0 for a new block.
+    pub(crate) stamp: u64,
+    reader: AckReader,
+    /// When the answer is overdue.
+    until: Deadline,
+    answered: bool,
+}
+
+/// Connects to the first node and sends the request.
 ///
-/// Runs on the caller; blocks up to the connect and read time limits, and `deadline`.
-pub(crate) fn connect(
+/// Runs on the caller; blocks up to the connect and write time limits, and `deadline`.
+pub(crate) fn open(
     setup: &Setup<'_>,
     config: &ClientConfig,
     deadline: Deadline,
-) -> std::result::Result<AckReader, Box<SetupFailure>> {
+) -> std::result::Result<Opening, Box<SetupFailure>> {
     let at_first = |error: Error| Box::new(SetupFailure { error, bad_node: 0, restarting: false });
     let target = setup.target;
     let n = target.nodes.len();
@@ -204,21 +215,52 @@ pub(crate) fn connect(
     conn.socket
         .send_all(&mut [IoSlice::new(&bytes)], limit)
         .map_err(|e| at_first(conn.io_error(&e, "sending WRITE_BLOCK to")))?;
-    let mut reader = AckReader::new(Arc::clone(&conn));
-    let limit = deadline.min(Deadline::after_ms(conn.read_timeout_ms));
-    let response = reader
-        .wait_message(limit, |bytes| {
+    Ok(Opening {
+        target: target.clone(),
+        stamp: setup.new_generation_stamp,
+        until: Deadline::after_ms(conn.read_timeout_ms),
+        reader: AckReader::new(conn),
+        answered: false,
+    })
+}
+
+impl Opening {
+    /// Waits for the answer: true once the pipeline stands, false when the caller's time is up
+    /// before the pipeline's own.
+    ///
+    /// Runs on the caller.
+    pub(crate) fn wait(
+        &mut self,
+        deadline: Deadline,
+    ) -> std::result::Result<bool, Box<SetupFailure>> {
+        if self.answered {
+            return Ok(true);
+        }
+        let answer = self.reader.wait_message(deadline.min(self.until), |bytes| {
             hdfs::BlockOpResponseProto::decode(bytes)
                 .map_err(|e| Error::protocol(format!("the answer to WRITE_BLOCK: {e}")))
-        })
-        .map_err(at_first)?;
-    if let Err(error) = transfer::check_response(&response) {
-        let bad_node = bad_link_index(target, response.first_bad_link());
-        let restarting = response.status == hdfs::Status::OobRestart as i32;
-        let error = error.with_server(&target.name(bad_node));
-        return Err(Box::new(SetupFailure { error, bad_node, restarting }));
+        });
+        let response = match answer {
+            Ok(response) => response,
+            Err(e) if e.status() == Status::TimedOut && !self.until.passed() => return Ok(false),
+            Err(error) => {
+                return Err(Box::new(SetupFailure { error, bad_node: 0, restarting: false }));
+            }
+        };
+        if let Err(error) = transfer::check_response(&response) {
+            let bad_node = bad_link_index(&self.target, response.first_bad_link());
+            let restarting = response.status == hdfs::Status::OobRestart as i32;
+            let error = error.with_server(&self.target.name(bad_node));
+            return Err(Box::new(SetupFailure { error, bad_node, restarting }));
+        }
+        self.answered = true;
+        Ok(true)
     }
-    Ok(reader)
+
+    /// The pipeline, ready for packets.
+    pub(crate) fn into_parts(self) -> (Target, AckReader) {
+        (self.target, self.reader)
+    }
 }
 
 /// A TRANSFER_BLOCK request.

@@ -1,27 +1,21 @@
 //! Pipeline recovery, on the thread that noticed the fault: the bad node leaves, a replacement is
 //! asked for, the survivors get a new generation stamp, and every unacknowledged packet is sent
 //! again with its old sequence number.
-use super::output_stream::{Fault, Stream, Writer, is_passing};
+use super::flush::is_passing;
+use super::output_stream::{Fault, Stream, Writer};
 use super::packet::Packet;
-use super::pipeline::{self, Setup, SetupFailure, Target};
-use super::recovery_state::{
-    RESTART_STEP, ReplaceQuestion, Verdict, goes_on_without, judge, wants_replacement,
-};
+use super::pipeline::{self, Opening, Setup, SetupFailure, Target};
+use super::recovery_state::{RESTART_STEP, Verdict, judge};
+use super::replacement::NoReplacement;
 use super::sender::Pushed;
-use crate::datanode::peer::ip_port;
 use crate::dfs_log;
 use crate::error::{Error, Result, Status};
 use crate::proto::hdfs;
 use crate::proto::hdfs::op_write_block_proto::BlockConstructionStage;
 use crate::time::{Deadline, now};
-use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-/// Attempts to find and fill a replacement.
-// Hadoop 3.4 DataStreamer#addDatanode2ExistingPipeline.
-const TRANSFER_ATTEMPTS: usize = 3;
 
 /// A recovery under way; kept when a caller's deadline interrupts it.
 #[derive(Default)]
@@ -30,38 +24,16 @@ pub(super) struct Recovery {
     restarting: Option<(String, Instant)>,
     /// Uuids of restarting nodes that left the pipeline: they will be good again.
     left_restarting: Vec<String>,
-    /// Since when callers' deadlines cut the set-up of the present pipeline short.
+    /// Since when callers' deadlines cut connecting short.
     cut_since: Option<Instant>,
+    /// A set-up that a caller's deadline interrupted: a second one beside it would only get in its
+    /// way on the DataNodes.
+    pub(super) opening: Option<Opening>,
 }
 
 impl Recovery {
     fn awaits(&self, uuid: &str) -> bool {
         self.restarting.as_ref().is_some_and(|(id, until)| id == uuid && *until > now())
-    }
-}
-
-/// Why there is no replacement.
-enum NoReplacement {
-    /// The NameNode could not be asked, or refused.
-    NameNode(Error),
-    /// It had no node to offer.
-    NoNode(Error),
-    /// No replica could be copied to those that it offered.
-    Copy(Error),
-}
-
-impl NoReplacement {
-    fn error(&self) -> &Error {
-        let (NoReplacement::NameNode(e) | NoReplacement::NoNode(e) | NoReplacement::Copy(e)) = self;
-        e
-    }
-
-    fn context(self, attempt: &str) -> NoReplacement {
-        match self {
-            NoReplacement::NameNode(e) => NoReplacement::NameNode(e),
-            NoReplacement::NoNode(e) => NoReplacement::NoNode(e.context(attempt)),
-            NoReplacement::Copy(e) => NoReplacement::Copy(e.context(attempt)),
-        }
     }
 }
 
@@ -148,6 +120,7 @@ impl Stream {
         let durable = self.acks.lock().acked_pos;
         w.packet = None;
         w.resend.clear();
+        w.recovery = Recovery::default();
         let what = format!("{stage} {}{block} failed with {durable} bytes durable", self.file.path);
         self.break_file(error.with_status(Status::Pipeline).with_stage(stage).context(what))
     }
@@ -161,11 +134,11 @@ impl Stream {
     /// The NameNode did not do its part: a later call may try again, unless the error is lasting.
     // Differs: Hadoop's stream fails here, even if the NameNode only restarts.
     fn interrupted(&self, w: &mut Writer, fault: Fault, error: Error, deadline: Deadline) -> Error {
-        if deadline.passed() {
-            return self.postpone(fault, "recovering the pipeline of");
-        }
         if !is_passing(&error) {
             return self.give_up_on(w, error);
+        }
+        if deadline.passed() {
+            return self.postpone(fault, "recovering the pipeline of");
         }
         let mut acks = self.acks.lock();
         acks.fault = Some(fault);
@@ -178,78 +151,104 @@ impl Stream {
             if deadline.passed() {
                 return Err(self.postpone(fault, "recovering the pipeline of"));
             }
-            self.settle_node(w, &mut fault, deadline)?;
-            match self.replace(w, deadline) {
-                Ok(()) => {}
-                Err(NoReplacement::NameNode(error)) => {
-                    return Err(self.interrupted(w, fault, error, deadline));
-                }
-                Err(NoReplacement::NoNode(_) | NoReplacement::Copy(_)) if deadline.passed() => {
+            let mut opening = match w.recovery.opening.take() {
+                Some(opening) => opening,
+                None => match self.reopen(w, &mut fault, deadline)? {
+                    Some(opening) => opening,
+                    None => continue,
+                },
+            };
+            match opening.wait(deadline) {
+                Ok(true) => {}
+                Ok(false) => {
+                    w.recovery.opening = Some(opening);
                     return Err(self.postpone(fault, "recovering the pipeline of"));
-                }
-                Err(NoReplacement::NoNode(error) | NoReplacement::Copy(error)) => {
-                    return Err(self.give_up_on(w, error));
-                }
-            }
-            let Some(block) = w.block.as_ref() else { return Ok(true) };
-            let (ending, mut target) = (block.ending, block.target.clone());
-            let acked = self.acks.lock().acked_in_block;
-            let old = hdfs::ExtendedBlockProto { num_bytes: Some(acked), ..target.block.clone() };
-            let updated = match self.ctx.namenode.update_block_for_pipeline(&old, deadline) {
-                Ok(updated) => updated,
-                Err(error) => return Err(self.interrupted(w, fault, error, deadline)),
-            };
-            let stamp = updated.b.generation_stamp;
-            target.token = updated.block_token;
-            target.block.num_bytes = Some(self.options.block_size);
-            let setup = Setup {
-                target: &target,
-                stage: self.recovery_stage(w, ending),
-                min_bytes: acked,
-                max_bytes: w.sealed_in_block,
-                new_generation_stamp: stamp,
-                shape: self.shape,
-                client_name: self.ctx.namenode.client_name(),
-                drop_behind: self.options.drop_behind,
-                lazy_persist: self.file.lazy_persist,
-            };
-            match pipeline::connect(&setup, &self.ctx.config, deadline) {
-                Ok(reader) => {
-                    let new = hdfs::ExtendedBlockProto {
-                        generation_stamp: stamp,
-                        num_bytes: Some(acked),
-                        ..target.block.clone()
-                    };
-                    let ids: Vec<_> = target.nodes.iter().map(|n| n.id.clone()).collect();
-                    let update = self.ctx.namenode.update_pipeline(
-                        &old,
-                        &new,
-                        &ids,
-                        &target.storage_ids,
-                        deadline,
-                    );
-                    if let Err(error) = update {
-                        // The replicas have taken the new stamp: an append has begun.
-                        w.append_failed = w.appending;
-                        fault.node = None;
-                        return Err(self.interrupted(w, fault, error, deadline));
-                    }
-                    target.block.generation_stamp = stamp;
-                    return Ok(self.adopt(w, target, reader, ending));
                 }
                 Err(failure) => {
                     w.append_failed = w.appending;
-                    if self.was_cut_short(w, &failure, target.nodes.len(), deadline) {
-                        return Err(self.postpone(fault, "recovering the pipeline of"));
-                    }
+                    let (target, _) = opening.into_parts();
                     fault = self.fault_of(w, &target, *failure);
+                    continue;
                 }
+            }
+            if let Err(error) = self.register(w, &opening, deadline) {
+                // The NameNode may have taken the stamp all the same and would refuse it the next
+                // time; the replicas have taken it, so an append has begun.
+                w.append_failed = w.appending;
+                fault.node = None;
+                return Err(self.interrupted(w, fault, error, deadline));
+            }
+            return Ok(self.adopt(w, opening));
+        }
+    }
+
+    /// Settles who is in the pipeline and sends the request to it. `None` when that failed; the
+    /// next node to blame is then in `fault`.
+    fn reopen(
+        &self,
+        w: &mut Writer,
+        fault: &mut Fault,
+        deadline: Deadline,
+    ) -> Result<Option<Opening>> {
+        self.settle_node(w, fault, deadline)?;
+        match self.replace(w, deadline) {
+            Ok(()) => {}
+            Err(NoReplacement::NameNode(error)) => {
+                return Err(self.interrupted(w, fault.clone(), error, deadline));
+            }
+            Err(NoReplacement::NoNode(_) | NoReplacement::Copy(_)) if deadline.passed() => {
+                return Err(self.postpone(fault.clone(), "recovering the pipeline of"));
+            }
+            Err(NoReplacement::NoNode(error) | NoReplacement::Copy(error)) => {
+                return Err(self.give_up_on(w, error));
+            }
+        }
+        let Some(block) = w.block.as_ref() else { return Ok(None) };
+        let (ending, mut target) = (block.ending, block.target.clone());
+        let acked = self.acks.lock().acked_in_block;
+        let old = hdfs::ExtendedBlockProto { num_bytes: Some(acked), ..target.block.clone() };
+        let updated = match self.ctx.namenode.update_block_for_pipeline(&old, deadline) {
+            Ok(updated) => updated,
+            Err(error) => return Err(self.interrupted(w, fault.clone(), error, deadline)),
+        };
+        target.token = updated.block_token;
+        target.block.num_bytes = Some(self.options.block_size);
+        let setup = Setup {
+            target: &target,
+            stage: self.recovery_stage(w, ending),
+            min_bytes: acked,
+            max_bytes: w.sealed_in_block,
+            new_generation_stamp: updated.b.generation_stamp,
+            shape: self.shape,
+            client_name: self.ctx.namenode.client_name(),
+            drop_behind: self.options.drop_behind,
+            lazy_persist: self.file.lazy_persist,
+        };
+        match pipeline::open(&setup, &self.ctx.config, deadline) {
+            Ok(opening) => Ok(Some(opening)),
+            Err(failure) if self.was_cut_short(w, &failure, target.nodes.len(), deadline) => {
+                Err(self.postpone(fault.clone(), "recovering the pipeline of"))
+            }
+            Err(failure) => {
+                *fault = self.fault_of(w, &target, *failure);
+                Ok(None)
             }
         }
     }
 
-    /// Whether a set-up failed only because the caller's time was up: then nobody is to blame,
-    /// until all such attempts together took as long as a pipeline may take to answer.
+    /// Tells the NameNode about the rebuilt pipeline.
+    fn register(&self, w: &Writer, opening: &Opening, deadline: Deadline) -> Result<()> {
+        let Some(block) = w.block.as_ref() else { return Ok(()) };
+        let acked = self.acks.lock().acked_in_block;
+        let old = hdfs::ExtendedBlockProto { num_bytes: Some(acked), ..block.target.block.clone() };
+        let new = hdfs::ExtendedBlockProto { generation_stamp: opening.stamp, ..old.clone() };
+        let target = &opening.target;
+        let ids: Vec<_> = target.nodes.iter().map(|n| n.id.clone()).collect();
+        self.ctx.namenode.update_pipeline(&old, &new, &ids, &target.storage_ids, deadline)
+    }
+
+    /// Whether a set-up failed only because the caller's time was up: then nobody is to blame, until
+    /// all such attempts together took as long as a pipeline may take to answer.
     pub(super) fn was_cut_short(
         &self,
         w: &mut Writer,
@@ -305,13 +304,11 @@ impl Stream {
     }
 
     /// Puts the rebuilt pipeline to use; true if the block is ended by it.
-    fn adopt(
-        &self,
-        w: &mut Writer,
-        target: Target,
-        reader: super::ack_reader::AckReader,
-        ending: bool,
-    ) -> bool {
+    fn adopt(&self, w: &mut Writer, opening: Opening) -> bool {
+        let stamp = opening.stamp;
+        let (mut target, reader) = opening.into_parts();
+        target.block.generation_stamp = stamp;
+        let ending = w.block.as_ref().is_some_and(|b| b.ending);
         // Hadoop 3.4 DataStreamer#run: after a close recovery the replicas are final, and the
         // end-of-block packet counts as acknowledged.
         if ending {
@@ -383,136 +380,6 @@ impl Stream {
                 Ok(())
             }
         }
-    }
-
-    /// Asks for a replacement where the policy wants one.
-    fn replace(
-        &self,
-        w: &mut Writer,
-        deadline: Deadline,
-    ) -> std::result::Result<(), NoReplacement> {
-        let config = &self.ctx.config;
-        let Some(block) = w.block.as_ref() else { return Ok(()) };
-        let nodes = block.target.nodes.len();
-        let question = ReplaceQuestion {
-            enabled: config.replace_datanode_enable,
-            policy: config.replace_datanode_policy,
-            replication: self.options.replication as usize,
-            nodes,
-            append: w.appended,
-            flushed: self.acks.lock().flushed,
-        };
-        if !wants_replacement(&question) {
-            return Ok(());
-        }
-        let Err(found) = self.add_datanode(w, deadline) else { return Ok(()) };
-        let min = config.replace_datanode_min_replication as usize;
-        let no_node = matches!(found, NoReplacement::NoNode(_));
-        let best_effort = config.replace_datanode_best_effort && !deadline.passed();
-        if goes_on_without(best_effort, min, nodes, no_node) {
-            let error = found.error();
-            dfs_log!(Warn, "{}: going on with {nodes} DataNodes: {error}", self.file.path);
-            return Ok(());
-        }
-        // Hadoop 3.4 DataStreamer#findNewDatanode: the words that users search for.
-        Err(found.context(
-            "Failed to replace a bad datanode on the existing pipeline due to no more good \
-             datanodes being available to try (a client may configure this via \
-             dfs.client.block.write.replace-datanode-on-failure.policy)",
-        ))
-    }
-
-    /// Finds one more node and has the replica copied to it.
-    fn add_datanode(
-        &self,
-        w: &mut Writer,
-        deadline: Deadline,
-    ) -> std::result::Result<(), NoReplacement> {
-        let Some(block) = w.block.as_mut() else { return Ok(()) };
-        let original = block.target.clone();
-        let mut excludes = w.failed.clone();
-        let mut last = None;
-        for attempt in 0..TRANSFER_ATTEMPTS {
-            let answer = self.ctx.namenode.get_additional_datanode(
-                &self.file.path,
-                self.file.file_id,
-                &original.block,
-                &original.nodes,
-                &original.storage_ids,
-                &excludes,
-                1,
-                deadline,
-            );
-            let target = answer
-                .and_then(Target::new)
-                .map_err(|e| NoReplacement::NameNode(e.with_stage("finding a new DataNode")))?;
-            let known: HashSet<_> = original.nodes.iter().map(|n| ip_port(&n.id)).collect();
-            let new = target.nodes.iter().position(|n| !known.contains(&ip_port(&n.id)));
-            let Some(index) = new.filter(|_| target.nodes.len() == original.nodes.len() + 1) else {
-                let text = format!(
-                    "the NameNode offered no DataNode beyond the {} of {}",
-                    original.nodes.len(),
-                    original.block_name()
-                );
-                return Err(NoReplacement::NoNode(Error::new(Status::NoDataNodes, text)));
-            };
-            let source = attempt % original.nodes.len().max(1);
-            match self.transfer(&original, source, &target, index, w.sealed_in_block, deadline) {
-                Ok(()) => {
-                    let mut target = target;
-                    // The block itself (stamp, length) stays; order, storages and token are new.
-                    target.block = original.block;
-                    block.target = target;
-                    return Ok(());
-                }
-                Err(error) => {
-                    dfs_log!(Warn, "{}: {error}", self.file.path);
-                    if let Some(node) = target.nodes.get(index) {
-                        excludes.push(node.clone());
-                    }
-                    last = Some(error);
-                }
-            }
-            if deadline.passed() {
-                break;
-            }
-        }
-        let error = last.unwrap_or_else(|| Error::new(Status::Internal, "no transfer was tried"));
-        Err(NoReplacement::Copy(error))
-    }
-
-    /// Has node `source` copy its replica to the new node of `target`.
-    fn transfer(
-        &self,
-        original: &Target,
-        source: usize,
-        target: &Target,
-        new: usize,
-        sent_bytes: u64,
-        deadline: Deadline,
-    ) -> Result<()> {
-        let (Some(from), Some(to)) = (original.nodes.get(source), target.nodes.get(new)) else {
-            return Err(Error::new(Status::Internal, "a transfer without source or target"));
-        };
-        let packets = sent_bytes / self.options.packet_bytes.max(1) as u64;
-        let request = pipeline::TransferRequest {
-            block: &original.block,
-            token: &target.token,
-            client_name: self.ctx.namenode.client_name(),
-            to,
-            storage_type: target.storage_types.get(new).copied(),
-            storage_id: target.storage_ids.get(new).cloned(),
-            extra_ms: 5000 * (2 + packets / 200),
-        };
-        pipeline::transfer(from, &request, &self.ctx.config, deadline).map_err(|e| {
-            let what = format!(
-                "copying {} from {} to {}",
-                original.block_name(),
-                ip_port(&from.id),
-                ip_port(&to.id)
-            );
-            e.with_stage("copying a replica").context(what)
-        })
     }
 
     /// Sends again what was not acknowledged, in order.

@@ -77,10 +77,12 @@ fn another_node_that_dies_meanwhile_is_not_waited_for() {
     let down = Duration::from_millis(100);
     let rule = Rule::new(Site::PacketReceived, Fault::RestartNode { down }).on(restarting);
     let rule = rig.mini.faults().add(rule);
-    log.write(1000).unwrap();
     // The announcement arrives, the wait begins.
-    let result = timed(700, |d| log.file.flush(FLUSH, d));
-    assert!(rule.fired() == 1 && is_timeout(&result), "{result:?}");
+    wait_for("the announcement", || {
+        log.write(1000).unwrap();
+        is_timeout(&timed(700, |d| log.file.flush(FLUSH, d)))
+    });
+    assert_eq!(rule.fired(), 1);
     rig.node(dying).kill();
     wait_for("the node to be back", || rig.node(restarting).is_running());
     // Another wait as long as the first would exceed this.
