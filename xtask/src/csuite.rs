@@ -43,7 +43,7 @@ target_link_libraries(static PRIVATE Dfs::static)
 /// What every test needs.
 pub(crate) struct Context {
     root: PathBuf,
-    /// Scratch folder, `target/c-suite`.
+    /// Scratch folder, `c-suite` in the target folder.
     out: PathBuf,
     /// The installed tree.
     prefix: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) struct Context {
 /// # Errors
 /// When the installed tree or the server cannot be made. Failing tests are counted instead.
 pub(crate) fn run_all(root: &Path) -> Result<(), String> {
-    let out = root.join("target/c-suite");
+    let out = run::target_dir(root).join("c-suite");
     if out.exists() {
         std::fs::remove_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
     }
@@ -64,7 +64,7 @@ pub(crate) fn run_all(root: &Path) -> Result<(), String> {
     let context = Context { root: root.to_owned(), out, prefix };
     let mut tally = Tally::default();
     context.installed_tree(&mut tally);
-    let server = Server::start(&root.join("target/debug"), Kind::Minidfs)?;
+    let server = Server::start(&run::target_dir(root).join("debug"), Kind::Minidfs)?;
     crate::examples::check(&context, &mut tally, &server.uri);
     drop(server);
     println!("{} passed, {} failed", tally.passed, tally.failed);

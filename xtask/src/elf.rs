@@ -11,8 +11,7 @@ const ABI_LIST: &str = "abi/symbols.txt";
 /// the same symbols as a release and is there already after the tests were built.
 fn library(root: &Path) -> Result<PathBuf, String> {
     run::cargo(root, &["build", "--quiet", "-p", "dfs"])?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    Ok(root.join(target).join("debug/libdfs.so"))
+    Ok(run::target_dir(root).join("debug/libdfs.so"))
 }
 
 /// Checks that exactly `dfs_*` leaves the library, its SONAME, and that dlclose cannot unload it.

@@ -134,8 +134,8 @@ pub(crate) fn demo(root: &Path, args: &[&str]) -> Result<(), String> {
         ["--hadoop"] => Kind::Hadoop,
         _ => return Err(format!("unknown arguments {args:?}; it takes --hadoop")),
     };
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let prefix = root.join(&target).join("demo");
+    let target = crate::run::target_dir(root);
+    let prefix = target.join("demo");
     let out = prefix.join("examples");
     std::fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
     println!("== building {FOLDER} against the installed library");
@@ -144,7 +144,7 @@ pub(crate) fn demo(root: &Path, args: &[&str]) -> Result<(), String> {
     }
     let words = if kind == Kind::Hadoop { ", a real Hadoop cluster" } else { "" };
     println!("== starting {}{words}", kind.name());
-    let server = Server::start(&root.join(&target).join("release"), kind)?;
+    let server = Server::start(&target.join("release"), kind)?;
     println!("   {}", server.uri);
     // As large as one minute allows: on real Hadoop a flush takes longer.
     let records = if kind == Kind::Hadoop { "5000" } else { "20000" };

@@ -10,7 +10,7 @@ use std::process::Command;
 /// When the build, the installation or tar fails.
 pub(crate) fn dist(root: &Path) -> Result<(), String> {
     let name = format!("libdfs-{}-linux-{}", run::version(root)?, std::env::consts::ARCH);
-    let folder = root.join("target/dist");
+    let folder = run::target_dir(root).join("dist");
     let tree = folder.join(&name);
     if tree.exists() {
         std::fs::remove_dir_all(&tree).map_err(|e| format!("{}: {e}", tree.display()))?;
@@ -23,7 +23,7 @@ pub(crate) fn dist(root: &Path) -> Result<(), String> {
     // The same input gives the same bytes.
     let sorted = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     run::capture("tar", &[&sorted[..], &["-czf", &archive, &name]].concat(), &folder)?;
-    println!("target/dist/{archive}");
+    println!("{}", run::relative(root, &folder.join(&archive)));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ const TAIL_LINES: usize = 60;
 
 /// A program to run, with everything that describes it to a reader.
 pub(crate) struct Step<'a> {
-    /// Short name, also of the log: `target/ci/<name>.log`.
+    /// Short name, also of the log: `ci/<name>.log in the target folder`.
     pub(crate) name: &'a str,
     /// Program and arguments.
     pub(crate) command: Vec<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
 
 /// The folder of the logs.
 pub(crate) fn log_dir(root: &Path) -> PathBuf {
-    root.join("target/ci")
+    target_dir(root).join("ci")
 }
 
 /// Runs a step with its output in a log file. Lines for which `progress` returns a text are shown
@@ -115,6 +115,14 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Result<(), String> {
         .status()
         .map_err(|e| format!("cargo cannot be run: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
+}
+
+/// Where cargo builds.
+pub(crate) fn target_dir(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) if !folder.is_empty() => root.join(folder),
+        _ => root.join("target"),
+    }
 }
 
 /// The cargo that runs us.

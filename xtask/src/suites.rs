@@ -100,7 +100,8 @@ pub(crate) fn test(root: &Path, wanted: &[&str]) -> Result<(), String> {
 
 /// Runs one suite; the second part of the answer says what was wrong with it as a whole.
 fn run_suite(root: &Path, suite: &Suite) -> Result<(Count, Option<String>), String> {
-    println!("== {} (log: target/ci/{}.log)", suite.name, suite.name);
+    let log = run::log_dir(root).join(format!("{}.log", suite.name));
+    println!("== {} (log: {})", suite.name, run::relative(root, &log));
     if !suite.build.is_empty() {
         let name = format!("{}-build", suite.name);
         let outcome = run::step(root, &step(root, suite, &name, suite.build), |_| None)?;
