@@ -105,4 +105,4 @@ clean:
 	@rm -rf target fuzz/target
 
 help:
-	@sed -n 's/^## \([a-z]*\): /  make \1|/p' Makefile | awk -F'|' '{printf "%-16s%s\n", $$1, $$2}'
+	@sed -n 's/^## \([a-z]*\): /  make \1|/p' Makefile | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
