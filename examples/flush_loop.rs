@@ -1,7 +1,8 @@
 //! A bare loop for measuring tools: `flush_loop URI COUNT SIZE [pread]`.
 //!
 //! Writes and flushes COUNT records of SIZE bytes (after 50 to warm up), or with `pread` reads
-//! COUNT times SIZE bytes; marks the measured part with two calls of `getppid`, which a tracer sees.
+//! COUNT times SIZE bytes; marks the measured part with two calls of `getppid`, which a tracer
+//! sees.
 use dfs::client::file_system::{CreateOptions, FileSystem};
 use dfs::conf::Config;
 use dfs::error::{Error, Result, Status};

@@ -1,5 +1,5 @@
-//! Heap allocations of warm operations: none. A counting allocator counts per thread, and the client
-//! works on its caller's thread, so the test server in the same process does not disturb.
+//! Heap allocations of warm operations: none. A counting allocator counts per thread, and the
+//! client works on its caller's thread, so the test server in the same process does not disturb.
 #![allow(clippy::unwrap_used, clippy::expect_used, unsafe_code, reason = "tests")]
 use dfs::client::file_system::{CreateOptions, FileSystem};
 use dfs::conf::Config;

@@ -1,4 +1,5 @@
-//! Reads from real Hadoop of what Java's client wrote, while replicas are damaged and DataNodes die.
+//! Reads from real Hadoop of what Java's client wrote, while replicas are damaged and DataNodes
+//! die.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 use dfs::client::file_system::FileSystem;
 use dfs::conf::Config;

@@ -180,7 +180,7 @@ pub(super) fn slice<'a, T>(pointer: *const T, count: usize, name: &str) -> Resul
 /// An array that is written, and that nobody else uses during the call.
 ///
 /// # Errors
-/// As [`slice`].
+/// As [`slice()`].
 pub(super) fn slice_mut<'a, T>(pointer: *mut T, count: usize, name: &str) -> Result<&'a mut [T]> {
     if count == 0 {
         return Ok(&mut []);
@@ -196,7 +196,7 @@ pub(super) fn slice_mut<'a, T>(pointer: *mut T, count: usize, name: &str) -> Res
 /// Bytes that are read.
 ///
 /// # Errors
-/// As [`slice`].
+/// As [`slice()`].
 #[inline]
 pub(super) fn bytes<'a>(pointer: *const c_void, len: usize, name: &str) -> Result<&'a [u8]> {
     slice(pointer.cast::<u8>(), len, name)
@@ -205,7 +205,7 @@ pub(super) fn bytes<'a>(pointer: *const c_void, len: usize, name: &str) -> Resul
 /// Bytes that are written.
 ///
 /// # Errors
-/// As [`slice`].
+/// As [`slice()`].
 #[inline]
 pub(super) fn bytes_mut<'a>(pointer: *mut c_void, len: usize, name: &str) -> Result<&'a mut [u8]> {
     slice_mut(pointer.cast::<u8>(), len, name)

@@ -148,7 +148,8 @@ impl FileSystem {
     /// Blocks up to the connect limits of `ipc.client.connect.*` and `deadline`.
     ///
     /// # Errors
-    /// `Config` or `InvalidArgument` for what the caller gave; `UnknownHost`, `Connect`, `TimedOut`,
+    /// `Config` or `InvalidArgument` for what the caller gave; `UnknownHost`, `Connect`,
+    /// `TimedOut`,
     /// `NotHdfs`, `Standby` for the server; `Protection` when it demands encrypted data transfer.
     pub fn connect(config: &Config, uri: Option<&str>, deadline: Deadline) -> Result<FileSystem> {
         let default;
@@ -387,8 +388,8 @@ impl FileSystem {
         &self.0.read
     }
 
-    /// Ends the file system: later calls on it and its streams fail with `Closed`, waiting ones end,
-    /// and files that are still written are abandoned. Never blocks.
+    /// Ends the file system: later calls on it and its streams fail with `Closed`, waiting ones
+    /// end, and files that are still written are abandoned. Never blocks.
     pub fn close(&self) {
         self.0.close();
     }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_secs(30);
 /// Limit of one renewal, so that one dead NameNode cannot starve the others on the lease thread.
 const RENEWAL_LIMIT_MS: u64 = 10_000;
-/// HDFS's hard lease limit (`dfs.namenode.lease-hard-limit-sec`): after it the NameNode recovers the
-/// file by itself, so nothing written later could be kept.
+/// HDFS's hard lease limit (`dfs.namenode.lease-hard-limit-sec`): after it the NameNode recovers
+/// the file by itself, so nothing written later could be kept.
 const HARD_LIMIT: Duration = Duration::from_secs(1200);
 
 struct State {

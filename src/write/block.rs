@@ -232,8 +232,8 @@ impl Stream {
         self.persist.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the current block: all bytes, all acks, the end-of-block packet, its ack. Every DataNode
-    /// has then finalized its replica.
+    /// Ends the current block: all bytes, all acks, the end-of-block packet, its ack. Every
+    /// DataNode has then finalized its replica.
     pub(super) fn finish_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         if w.block.is_none() {
             return Ok(());
@@ -316,7 +316,8 @@ impl Stream {
                 return Err(Error::new(
                     Status::NotReplicated,
                     format!(
-                        "unable to close {}: the last block does not have enough number of replicas",
+                        "unable to close {}: the last block does not have enough number of \
+                         replicas",
                         file.path
                     ),
                 )

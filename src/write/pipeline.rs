@@ -48,7 +48,8 @@ impl Target {
     /// Takes a located block apart.
     ///
     /// # Errors
-    /// `Protocol` when the NameNode's parallel arrays do not match; `Unsupported` for a striped one.
+    /// `Protocol` when the NameNode's parallel arrays do not match; `Unsupported` for a striped
+    /// one.
     pub(crate) fn new(located: hdfs::LocatedBlockProto) -> Result<Target> {
         if located.block_indices.is_some() {
             return Err(Error::new(
@@ -60,7 +61,8 @@ impl Target {
         let fits = |len: usize| len == 0 || len == n;
         if !fits(located.storage_types.len()) || !fits(located.storage_i_ds.len()) {
             return Err(Error::protocol(format!(
-                "the NameNode names {n} DataNodes, {} storage types and {} storage ids for block {}",
+                "the NameNode names {n} DataNodes, {} storage types and {} storage ids for \
+                 block {}",
                 located.storage_types.len(),
                 located.storage_i_ds.len(),
                 located.b.block_id

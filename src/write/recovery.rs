@@ -247,8 +247,8 @@ impl Stream {
         self.ctx.namenode.update_pipeline(&old, &new, &ids, &target.storage_ids, deadline)
     }
 
-    /// Whether a set-up failed only because the caller's time was up: then nobody is to blame, until
-    /// all such attempts together took as long as a pipeline may take to answer.
+    /// Whether a set-up failed only because the caller's time was up: then nobody is to blame,
+    /// until all such attempts together took as long as a pipeline may take to answer.
     pub(super) fn was_cut_short(
         &self,
         w: &mut Writer,

@@ -103,7 +103,8 @@ impl Stream {
         self.send(w, packet, !last, deadline)
     }
 
-    /// Puts a sealed packet on the wire. A time-out may leave it partly sent; `settle` then goes on.
+    /// Puts a sealed packet on the wire. A time-out may leave it partly sent; `settle` then goes
+    /// on.
     fn send(&self, w: &mut Writer, packet: Packet, flush: bool, deadline: Deadline) -> Result<()> {
         if flush {
             self.acks.lock().flush_seqno = packet.seqno;

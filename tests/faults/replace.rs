@@ -9,7 +9,8 @@ const ENABLE: &str = "dfs.client.block.write.replace-datanode-on-failure.enable"
 const BEST_EFFORT: &str = "dfs.client.block.write.replace-datanode-on-failure.best-effort";
 const MIN: &str = "dfs.client.block.write.replace-datanode-on-failure.min-replication";
 
-/// Length of the pipeline after a node failed at `position`, and the number of requests for another.
+/// Length of the pipeline after a node failed at `position`, and the number of requests for
+/// another.
 fn lose_one(
     nodes: usize,
     settings: &[(&str, &str)],

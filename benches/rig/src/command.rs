@@ -1,7 +1,7 @@
 //! One command of the rig to a client: `verb key=value key=value ...` in one line, values
-//! percent-encoded. The client answers with one line: a JSON object, or `ERR CLASS MESSAGE` with the
-//! message percent-encoded. docs/benchmarks.md has the commands; Hadoop's own client speaks the same
-//! (`io.libdfs.testkit.BenchClient`).
+//! percent-encoded. The client answers with one line: a JSON object, or `ERR CLASS MESSAGE` with
+//! the message percent-encoded. docs/benchmarks.md has the commands; Hadoop's own client speaks the
+//! same (`io.libdfs.testkit.BenchClient`).
 use std::fmt;
 
 /// A parsed command line.

@@ -179,7 +179,8 @@ impl<'a> Work<'a> {
         // Bytes that nobody acknowledged may be seen and vanish again when nodes restart.
         if len < least || (bytes.len() as u64) < least || len > most {
             self.findings.violation(format!(
-                "{what}: a reader got {} of {len} bytes, with {least} acknowledged and {most} written",
+                "{what}: a reader got {} of {len} bytes, with {least} acknowledged and {most} \
+                 written",
                 bytes.len()
             ));
         }
