@@ -1,6 +1,6 @@
 //! Calls of ClientDatanodeProtocol, on a DataNode's IPC port.
 use crate::conf::client_config::ClientConfig;
-use crate::error::Result;
+use crate::error::{Error, Result, Status};
 use crate::ipc::failover::{Method, call_once};
 use crate::proto::hdfs::{
     DatanodeIdProto, ExtendedBlockProto, GetReplicaVisibleLengthRequestProto,
@@ -42,8 +42,16 @@ pub fn replica_visible_length(
     let method = Method::repeatable("getReplicaVisibleLength");
     let response: Result<GetReplicaVisibleLengthResponseProto> =
         call_once(&server, CLIENT_DATANODE_PROTOCOL, method, &request, config, d);
-    response.map(|r| r.length).map_err(|e| {
-        let block = format_args!("blk_{}_{}", block.block_id, block.generation_stamp);
-        e.or_server(&server).context(format_args!("{} {block} on DataNode {server}", method.name))
-    })
+    let block = format_args!("blk_{}_{}", block.block_id, block.generation_stamp);
+    let attempt = format_args!("{} {block} on DataNode {server}", method.name);
+    match response {
+        // Hadoop 3.4 DFSInputStream#readBlockLength: the field is unsigned on the wire only; a
+        // replica that waits for recovery after a crash has the length -1.
+        Ok(answer) if answer.length > i64::MAX as u64 => {
+            let text = format!("{attempt}: the replica is not readable");
+            Err(Error::new(Status::DataNode, text).with_server(&server))
+        }
+        Ok(answer) => Ok(answer.length),
+        Err(e) => Err(e.or_server(&server).context(attempt)),
+    }
 }
