@@ -45,10 +45,10 @@ test:
 	@.ci/setup build hadoop test
 	@$(CARGO) xtask test $(SUITES)
 
-## bench: every figure that README quotes; BENCH=name runs one
+## bench: every figure that README quotes (docs/benchmarks.md); ARGS="--quick" for a first look
 bench:
 	@.ci/setup build hadoop
-	@$(CARGO) bench --workspace $(if $(BENCH),--bench $(BENCH))
+	@$(CARGO) run --quiet --release -p dfs-bench -- run $(ARGS)
 
 ## check: formatting, clippy, repository rules, exported symbols, documentation
 check:

@@ -973,8 +973,8 @@ void dfs_fs_free(struct dfs_fs *fs);
  * Opens a file for reading, creates one, or opens one to write at its end.
  *
  * `path`: absolute, NUL-terminated UTF-8. `flags`: DFS_READ; or DFS_WRITE with DFS_CREATE or
- * DFS_APPEND and what they allow. `options`: NULL for the defaults. `out`: receives the file, to be
- * freed with dfs_file_free. `error`: may be NULL.
+ * DFS_APPEND and what they allow. `options`: NULL for the defaults. `out`: receives the file, to
+ * be freed with dfs_file_free. `error`: may be NULL.
  *
  * Returns DFS_OK; DFS_E_BAD_FLAGS, DFS_E_BAD_PATH, DFS_E_INVALID_ARGUMENT (an option), or
  * DFS_E_UNSUPPORTED (an unknown option; an erasure-coded or encrypted file) for what was asked;
@@ -1010,7 +1010,7 @@ int32_t dfs_open(struct dfs_fs *fs,
  * Threads: any; other calls on the file end before it, or fail with DFS_E_CLOSED after it.
  * Blocks up to the limit of the file (dfs_file_set_timeout), and within it as dfs_hflush does
  * and up to `dfs.client.block.write.locateFollowingBlock.retries` polls of the NameNode.
- * Readers: does not block. Since 0.1.
+ * Readers: at most 0.6 s, to read a response to its end and keep the connection. Since 0.1.
  */
 int32_t dfs_close(struct dfs_file *file, struct dfs_error **error);
 
@@ -1235,7 +1235,7 @@ int64_t dfs_file_refresh(struct dfs_file *file, struct dfs_error **error);
  *
  * Returns DFS_OK, DFS_E_WRONG_MODE, DFS_E_NULL_POINTER, DFS_E_BAD_HANDLE or DFS_E_FORKED.
  *
- * Threads: any, concurrent. Does not block. Since 0.1.
+ * Threads: any, concurrent. Blocks at most 0.6 s, to read a response to its end. Since 0.1.
  */
 int32_t dfs_file_unbuffer(struct dfs_file *file);
 

@@ -296,10 +296,12 @@ fn every_call_works(server: &Server) {
 fn address_sanitizer_finds_nothing() {
     let server = Server::minidfs();
     let flags = ["-std=c11", "-fsanitize=address", "-fno-omit-frame-pointer"];
-    let built = compile("cc", "round_trip", "asan", &flags);
-    let mut command = program(built);
-    command.env("ASAN_OPTIONS", "detect_leaks=1:exitcode=99");
-    run(command.arg(&server.uri).arg(server.directory()));
+    for source in ["round_trip", "fork", "races"] {
+        let built = compile("cc", source, "asan", &flags);
+        let mut command = program(built);
+        command.env("ASAN_OPTIONS", "detect_leaks=1:exitcode=99");
+        run(command.arg(&server.uri).arg(server.directory()));
+    }
 }
 
 fn a_forked_child_starts_afresh(server: &Server) {
@@ -372,7 +374,7 @@ fn the_reading_examples(server: &Server) {
 }
 
 fn the_copying_examples(server: &Server) {
-    let data: Vec<u8> = (0..2_500_000_u32).map(|i| (i * 31 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..2_500_000_u32).map(|i| ((i * 31) >> 3) as u8).collect();
     let directory = server.directory();
     let local = work_dir().join(format!("{}-in", &directory[1..]));
     let back = work_dir().join(format!("{}-out", &directory[1..]));
@@ -433,4 +435,35 @@ fn tail_follows_a_growing_file() {
     let mut rest = Vec::new();
     printed.read_to_end(&mut rest).expect("the end");
     assert!(rest.is_empty() && child.wait().expect("waiting").success());
+}
+
+/// What `dfs_fs_close` and `dfs_shutdown` promise, where a DataNode that stands still can be had.
+#[test]
+fn closing_a_file_system_ends_calls_that_wait() {
+    use dfs::client::file_system::{CreateOptions, FileSystem};
+    use dfs::error::Status;
+    use dfs::time::Deadline;
+    let mini = MiniDfs::builder().datanodes(1).replication(1).start().expect("minidfs starts");
+    let limit = || Deadline::after(Duration::from_secs(60));
+    let config = dfs::conf::Config::new();
+    let fs = FileSystem::connect(&config, Some(&mini.uri()), limit()).expect("connecting");
+    let out = fs.create("/waits", &CreateOptions::default(), limit()).expect("a file");
+    let flush = || out.flush(dfs::write::SyncMode::default(), limit());
+    out.write(b"durable", limit()).expect("writing");
+    flush().expect("flushing");
+    let datanode = mini.datanode(0).expect("a DataNode");
+    datanode.pause();
+    out.write(b"not so", limit()).expect("writing");
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        scope.spawn(move || tell.send(flush()));
+        let early = told.recv_timeout(Duration::from_millis(300));
+        assert!(early.is_err(), "the flush does not wait: {early:?}");
+        fs.close();
+        let result = told.recv_timeout(Duration::from_secs(20)).expect("the flush ends");
+        let error = result.expect_err("the flush fails");
+        assert_eq!(error.status(), Status::Closed, "{error}");
+        assert_eq!(error.durable_bytes(), Some(7));
+    });
+    datanode.resume();
 }

@@ -69,8 +69,9 @@ fn groups_supers_tests_and_literals_are_understood() {
     // Tests may reach for anything; comments and literals are no imports.
     let test = "#[cfg(test)]\nmod tests {\n    use crate::client::X;\n}\nuse crate::read::Y;\n";
     assert_eq!(check("src/wire/packet.rs", test), [5]);
-    let literals = "// crate::client::a\n/* crate::read::b */\nconst A: &str = \"crate::write::c\";\n\
-        const B: &str = r#\"crate::write::\"d\"#;\nconst C: char = '\"';\nuse crate::read::e;\n";
+    let literals = "// crate::client::a\n/* crate::read::b */\n\
+        const A: &str = \"crate::write::c\";\nconst B: &str = r#\"crate::write::\"d\"#;\n\
+        const C: char = '\"';\nuse crate::read::e;\n";
     assert_eq!(check("src/wire/packet.rs", literals), [6]);
 }
 
@@ -105,6 +106,9 @@ fn unsafe_code_has_its_places_and_reasons() {
     assert_eq!(reasons("unsafe impl Send for A {}\n"), [1]);
     assert_eq!(reasons("/// Does.\npub unsafe fn f() {}\n"), [2]);
     assert_eq!(reasons("/// Does.\n///\n/// # Safety\n/// Never.\npub unsafe fn f() {}\n"), []);
+    assert_eq!(reasons("pub(crate) unsafe fn f() {}\n"), [1]);
+    // The trait says it once for all.
+    assert_eq!(reasons("impl A for B {\n    unsafe fn f() {}\n}\n"), []);
     assert_eq!(reasons("type F = unsafe extern \"C\" fn(i32);\n"), []);
 }
 

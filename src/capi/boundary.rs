@@ -483,4 +483,21 @@ mod tests {
         drop(e);
         free::<super::super::error::ErrorObject>(error, "error");
     }
+
+    #[test]
+    #[allow(clippy::panic, reason = "the test is about panics")]
+    fn a_panic_poisons_the_handle_of_the_call() {
+        use super::super::error::{ErrorObject, make};
+        let handle = make(Error::new(Status::Io, "x")).unwrap();
+        let call = |panics: bool| -> i32 {
+            on(handle, "handle", std::ptr::null_mut(), |_: &ErrorObject| {
+                if panics { panic!("broken") } else { Ok(7) }
+            })
+        };
+        assert_eq!(call(false), 7);
+        assert_eq!(call(true), Status::Panic as i32);
+        assert_eq!(call(false), Status::Panic as i32);
+        free::<ErrorObject>(handle, "handle");
+        assert_eq!(call(false), Status::BadHandle as i32);
+    }
 }

@@ -15,7 +15,8 @@ pub struct dfs_file {
 }
 
 pub(super) enum Stream {
-    Input(InputStream),
+    /// In a box, for a writer is much smaller.
+    Input(Box<InputStream>),
     Output(OutputStream),
 }
 
@@ -96,7 +97,7 @@ pub(super) fn count(bytes: u64) -> Result<i64> {
 /// Threads: any; other calls on the file end before it, or fail with DFS_E_CLOSED after it.
 /// Blocks up to the limit of the file (dfs_file_set_timeout), and within it as dfs_hflush does
 /// and up to `dfs.client.block.write.locateFollowingBlock.retries` polls of the NameNode.
-/// Readers: does not block. Since 0.1.
+/// Readers: at most 0.6 s, to read a response to its end and keep the connection. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_close(file: *mut dfs_file, error: *mut *mut dfs_error) -> i32 {
     on(file, "file", error, |file: &FileObject| {

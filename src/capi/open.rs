@@ -212,7 +212,7 @@ fn open_stream(
 ) -> Result<Stream> {
     if flags & DFS_READ != 0 {
         let stream = fs.fs.open(path, read_options(given)?, deadline)?;
-        return Ok(Stream::Input(stream));
+        return Ok(Stream::Input(Box::new(stream)));
     }
     let options = create_options(flags, given)?;
     if flags & DFS_APPEND != 0 {
@@ -228,8 +228,8 @@ fn open_stream(
 /// Opens a file for reading, creates one, or opens one to write at its end.
 ///
 /// `path`: absolute, NUL-terminated UTF-8. `flags`: DFS_READ; or DFS_WRITE with DFS_CREATE or
-/// DFS_APPEND and what they allow. `options`: NULL for the defaults. `out`: receives the file, to be
-/// freed with dfs_file_free. `error`: may be NULL.
+/// DFS_APPEND and what they allow. `options`: NULL for the defaults. `out`: receives the file, to
+/// be freed with dfs_file_free. `error`: may be NULL.
 ///
 /// Returns DFS_OK; DFS_E_BAD_FLAGS, DFS_E_BAD_PATH, DFS_E_INVALID_ARGUMENT (an option), or
 /// DFS_E_UNSUPPORTED (an unknown option; an erasure-coded or encrypted file) for what was asked;

@@ -185,7 +185,7 @@ pub extern "C" fn dfs_file_refresh(file: *mut dfs_file, error: *mut *mut dfs_err
 ///
 /// Returns DFS_OK, DFS_E_WRONG_MODE, DFS_E_NULL_POINTER, DFS_E_BAD_HANDLE or DFS_E_FORKED.
 ///
-/// Threads: any, concurrent. Does not block. Since 0.1.
+/// Threads: any, concurrent. Blocks at most 0.6 s, to read a response to its end. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_file_unbuffer(file: *mut dfs_file) -> i32 {
     on(file, "file", std::ptr::null_mut(), |file: &FileObject| {

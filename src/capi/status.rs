@@ -225,4 +225,21 @@ mod tests {
             assert_eq!(*number == 0, index == 0);
         }
     }
+
+    #[test]
+    fn the_page_on_errors_has_every_status() {
+        let page = include_str!("../../docs/errors.md");
+        for &status in ALL {
+            let number = status as i32;
+            let (_, name) = NAMES.iter().find(|(n, _)| *n == number).unwrap();
+            let start = format!("| `{}` | {number} |", name.to_str().unwrap());
+            let row = page.lines().find(|line| line.starts_with(&start));
+            let row = row.unwrap_or_else(|| panic!("no row {start}"));
+            // The bands of the caller's mistakes and of defects have no column for it.
+            if (-599..=-100).contains(&number) {
+                let retry = if status.is_retriable() { "yes" } else { "no" };
+                assert!(row.starts_with(&format!("{start} {retry} |")), "{row}");
+            }
+        }
+    }
 }

@@ -36,7 +36,10 @@ pub extern "C" fn dfs_write(
 ) -> i64 {
     on(file, "file", error, |file: &FileObject| {
         let data = bytes(data, len, "data")?;
-        file.output("dfs_write")?.write(data, file.deadline())?;
+        let stream = file.output("dfs_write")?;
+        if !stream.try_write(data) {
+            stream.write(data, file.deadline())?;
+        }
         Ok(len as i64)
     })
 }

@@ -387,7 +387,8 @@ impl FileSystem {
         &self.0.read
     }
 
-    /// Ends the file system: later calls fail with `Closed`, waiting ones end. Never blocks.
+    /// Ends the file system: later calls on it and its streams fail with `Closed`, waiting ones end,
+    /// and files that are still written are abandoned. Never blocks.
     pub fn close(&self) {
         self.0.close();
     }
@@ -419,6 +420,7 @@ fn identity(path: String, status: &hdfs::HdfsFileStatusProto) -> Result<FileIden
 impl Inner {
     fn close(&self) {
         if !self.closed.swap(true, Ordering::Relaxed) {
+            self.leases.close();
             self.namenode.close();
             self.read.close();
             self.read.peers.clear();

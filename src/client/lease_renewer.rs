@@ -52,6 +52,15 @@ impl LeaseRenewer {
         self.state.lock().files.len()
     }
 
+    /// The file system is closed: abandons every file.
+    pub fn close(&self) {
+        let files = std::mem::take(&mut self.state.lock().files);
+        // Without the lock: a holder that breaks calls `end`.
+        for holder in files.values().filter_map(Weak::upgrade) {
+            holder.file_system_closed();
+        }
+    }
+
     fn fail(&self, error: &Error, at: Instant) {
         dfs_log!(Warn, "the lease of {} was not renewed: {error}", self.namenode.client_name());
         let lost = {

@@ -7,7 +7,8 @@
 //! reader while calls wait.
 //!
 //! Locks, in order: `inbox` (the leader's), `out` (sending), `state`. Only `inbox` is held while
-//! waiting for the network, and `out` while a full socket drains. Everything runs on callers' threads.
+//! waiting for the network, and `out` while a full socket drains. Everything runs on callers'
+//! threads.
 use super::call_state::{CallTable, Outcome};
 use super::remote;
 use super::retry::{Cause, Failed};
@@ -210,17 +211,15 @@ impl Connection {
     fn lead(&self, id: i32, limit: Deadline) {
         let mut inbox = self.inbox.lock();
         loop {
-            match self.receive(&mut inbox, Some(limit)) {
-                Ok(_) => {}
-                Err(failed) => return self.end(&failed),
-            }
             {
+                // First of all: whoever looked after the idle connection may have read it for us.
                 let state = self.state.lock();
                 if state.ended.is_some() || state.calls.is_done(id) || limit.passed() {
                     return;
                 }
             }
-            if let Err(failed) = self.ping_if_due() {
+            let step = self.receive(&mut inbox, Some(limit)).and_then(|_| self.ping_if_due());
+            if let Err(failed) = step {
                 return self.end(&failed);
             }
         }

@@ -5,7 +5,7 @@ use super::retry::{Attempts, Cause, Decision, Failed, Policy};
 use crate::conf::client_config::{ClientConfig, NameService};
 use crate::dfs_log;
 use crate::error::{Error, Result, Status};
-use crate::sys::random;
+use crate::sys::{fork, random};
 use crate::time::{Deadline, now};
 use crate::wire::rpc_frame::{self, ClientId};
 use parking_lot::{Condvar, Mutex};
@@ -55,6 +55,8 @@ pub struct Proxy {
     random: AtomicU64,
     closed: Mutex<bool>,
     wake: Condvar,
+    /// Forks before the birth: in a child the sockets belong to the parent.
+    forks: u32,
 }
 
 /// 16 random bytes and a seed that is not zero.
@@ -139,6 +141,7 @@ impl Proxy {
             random: AtomicU64::new(seed),
             closed: Mutex::new(false),
             wake: Condvar::new(),
+            forks: fork::generation(),
         })
     }
 
@@ -288,7 +291,11 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.close();
+        // A shutdown in a forked child would end the parent's connections, and its locks may be
+        // held by threads that do not exist here.
+        if self.forks == fork::generation() {
+            self.close();
+        }
     }
 }
 

@@ -190,75 +190,17 @@ impl Drop for Server {
 }
 
 /// Short limits, Hadoop's own elsewhere.
-pub(super) fn config() -> crate::conf::client_config::ClientConfig {
-    use crate::conf::client_config::{ChecksumType, ClientConfig, ReplacePolicy};
-    ClientConfig {
-        user: "tester".into(),
-        umask: 0o022,
-        block_size: 128 << 20,
-        replication: 3,
-        home_dir_prefix: "/user".into(),
-        ipc_connect_timeout_ms: 2000,
-        ipc_connect_max_retries: 3,
-        ipc_connect_retry_interval_ms: 20,
-        ipc_connect_max_retries_on_timeouts: 1,
-        ipc_max_idle_ms: 10_000,
-        ipc_ping: true,
-        ipc_ping_interval_ms: 60_000,
-        ipc_rpc_timeout_ms: 10_000,
-        ipc_tcp_nodelay: true,
-        ipc_max_response_bytes: 128 << 20,
-        failover_max_attempts: 15,
-        retry_max_attempts: 10,
-        failover_sleep_base_ms: 5,
-        failover_sleep_max_ms: 20,
-        failover_connection_retries: 0,
-        failover_connection_retries_on_timeouts: 0,
-        failover_random_order: false,
-        retry_policy_enabled: false,
-        retry_policy_spec: vec![(10, 3)],
-        socket_timeout_ms: 60_000,
-        socket_write_timeout_ms: 480_000,
-        socket_send_buffer_bytes: 0,
-        data_tcp_nodelay: true,
-        use_datanode_hostname: false,
-        socketcache_capacity: 512,
-        socketcache_expiry_ms: 3000,
-        cached_conn_retry: 3,
-        max_packet_bytes: 16 << 20,
-        write_packet_bytes: 64 << 10,
-        bytes_per_checksum: 512,
-        checksum_type: ChecksumType::Crc32c,
-        max_packets_in_flight: 80,
-        exclude_nodes_expiry_ms: 600_000,
-        block_write_retries: 3,
-        locate_following_block_retries: 5,
-        locate_following_block_initial_delay_ms: 400,
-        locate_following_block_max_delay_ms: 60_000,
-        replace_datanode_enable: true,
-        replace_datanode_policy: ReplacePolicy::Default,
-        replace_datanode_best_effort: false,
-        replace_datanode_min_replication: 0,
-        datanode_restart_timeout_ms: 30_000,
-        pipeline_recovery_max_retries: 5,
-        slow_node_threshold: 10,
-        drop_behind_writes: None,
-        max_block_acquire_failures: 3,
-        retry_window_base_ms: 3000,
-        last_block_length_retries: 3,
-        last_block_length_interval_ms: 4000,
-        read_prefetch_bytes: 10 * (128 << 20),
-        readahead_bytes: None,
-        drop_behind_reads: None,
-        hedged_read_pool_size: 0,
-        hedged_read_threshold_ms: 500,
-        checksum_composite: false,
-        server_defaults_validity_ms: 3_600_000,
-        kerberos: false,
-        fallback_to_simple: false,
-        pool_max_bytes: 64 << 20,
-        pool_wait_ms: 1000,
-        pool_idle_ms: 1000,
-        call_timeout_ms: 0,
-    }
+pub(super) fn config() -> crate::conf::ClientConfig {
+    let mut config = crate::conf::Config::new().freeze(None).unwrap();
+    config.user = "tester".into();
+    config.ipc_connect_timeout_ms = 2000;
+    config.ipc_connect_max_retries = 3;
+    config.ipc_connect_retry_interval_ms = 20;
+    config.ipc_connect_max_retries_on_timeouts = 1;
+    config.ipc_rpc_timeout_ms = 10_000;
+    config.failover_sleep_base_ms = 5;
+    config.failover_sleep_max_ms = 20;
+    config.failover_random_order = false;
+    config.retry_policy_spec = vec![(10, 3)];
+    config
 }

@@ -49,7 +49,8 @@ pub fn io_error(error: &io::Error, what: impl fmt::Display, server: &str) -> Err
     Error::new(status, format!("{what} {server}: {words}")).with_server(server)
 }
 
-/// Connects to the first of `addrs` that accepts, each within `timeout_ms` and all within `deadline`.
+/// Connects to the first of `addrs` that accepts, each within `timeout_ms` and all within
+/// `deadline`.
 ///
 /// # Errors
 /// `TimedOut` when the last attempt timed out, else `Connect`; both name the server.

@@ -30,7 +30,8 @@ pub(crate) struct Failover {
     /// Rounds that ended without success.
     rounds: u32,
     token_refetched: bool,
-    /// Nodes whose replica failed its checksums: never tried again in this call.
+    /// Nodes whose replica failed its checksums: not tried again in this call, see
+    /// [`Self::pardon`].
     corrupt: Vec<Box<str>>,
     /// Node and failure, in order.
     reasons: Vec<(Box<str>, Error)>,
@@ -105,15 +106,14 @@ impl Failover {
         false
     }
 
+    /// Gives replicas that failed their checksums another chance.
+    pub(crate) fn pardon(&mut self) {
+        self.corrupt.clear();
+    }
+
     /// The location list was replaced, so indices have a new meaning.
     pub(crate) fn on_new_locations(&mut self) {
         self.tried = 0;
-    }
-
-    /// Whether nothing but corrupt replicas is left, so that waiting for them is pointless.
-    pub(crate) fn all_corrupt(&self, block: &Block) -> bool {
-        !block.nodes.is_empty()
-            && block.nodes.iter().all(|n| self.corrupt.iter().any(|c| **c == *n.server))
     }
 
     /// Sleep before the next round, ms, given a random fraction of 1 in 1/1000.
@@ -185,7 +185,6 @@ mod tests {
         assert!(!f.end_round(1));
         assert_eq!(f.next_node(&block, &dead), Some(2));
         assert!(f.end_round(1));
-        assert!(!f.all_corrupt(&block));
         let e = f.give_up("/f", &block);
         assert_eq!(e.status(), Status::BlockMissing);
         for words in ["/f", "blk_1_1001", "a:1", "b:1", "c:1"] {

@@ -41,10 +41,18 @@ pub(crate) struct Block {
     pub(crate) header: Vec<u8>,
     /// As the NameNode sent it.
     pub(crate) proto: LocatedBlockProto,
+    /// It is being written.
+    pub(crate) open: bool,
 }
 
 impl Block {
-    fn new(mut proto: LocatedBlockProto, len: u64, client_name: &str, use_hostname: bool) -> Block {
+    fn new(
+        mut proto: LocatedBlockProto,
+        len: u64,
+        open: bool,
+        client_name: &str,
+        use_hostname: bool,
+    ) -> Block {
         proto.b.num_bytes = Some(len);
         let server = |info: &crate::proto::hdfs::DatanodeInfoProto| Node {
             server: peer::transfer_addr(&info.id, use_hostname).into(),
@@ -52,6 +60,7 @@ impl Block {
         Block {
             offset: proto.offset,
             len,
+            open,
             nodes: proto.locs.iter().map(server).collect(),
             header: transfer::read_block_header(&proto.b, &proto.block_token, client_name),
             proto,
@@ -387,9 +396,9 @@ impl LocatedFile {
     /// Puts an answer into the table. `last_len` is the length of an open last block, or `None` to
     /// keep the known length.
     fn apply(&self, answer: LocatedBlocksProto, last_len: Option<u64>) -> Result<()> {
-        let make = |proto: LocatedBlockProto, len: u64| {
+        let make = |proto: LocatedBlockProto, len: u64, open: bool| {
             let hostname = self.config.use_datanode_hostname;
-            Arc::new(Block::new(proto, len, self.source.client_name(), hostname))
+            Arc::new(Block::new(proto, len, open, self.source.client_name(), hostname))
         };
         let (complete, last) = (answer.is_last_block_complete, answer.last_block);
         let open = last.as_ref().filter(|_| !complete).map(|last| last.b.block_id);
@@ -401,7 +410,7 @@ impl LocatedFile {
             .filter(|b| Some(b.b.block_id) != open && b.b.num_bytes() > 0)
             .map(|b| {
                 let len = b.b.num_bytes();
-                make(b, len)
+                make(b, len, false)
             })
             .collect();
         let mut table = self.table.write();
@@ -427,7 +436,7 @@ impl LocatedFile {
         }
         match last_len {
             Some(len) => {
-                table.open_last = last.filter(|_| !complete).map(|last| make(last, len));
+                table.open_last = last.filter(|_| !complete).map(|last| make(last, len, true));
                 let total = answer.file_length.saturating_add(len);
                 self.file_len.store(total, Ordering::Release);
             }
@@ -437,7 +446,7 @@ impl LocatedFile {
                 if let (Some((id, len)), Some(last)) = (known, last.filter(|_| !complete))
                     && last.b.block_id == id
                 {
-                    table.open_last = Some(make(last, len));
+                    table.open_last = Some(make(last, len, true));
                 }
             }
         }
@@ -478,7 +487,7 @@ pub(crate) mod tests {
 
     /// The same, as a read sees it.
     pub(crate) fn block(id: u64, offset: u64, len: u64, servers: &[&str]) -> Block {
-        Block::new(located(id, offset, len, servers), len, "client", false)
+        Block::new(located(id, offset, len, servers), len, false, "client", false)
     }
 
     #[test]

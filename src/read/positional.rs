@@ -30,7 +30,7 @@ impl InputStream {
     /// # Errors
     /// As [`Self::read`]; then nothing is known about the contents of `buf`.
     pub fn pread(&self, offset: u64, buf: &mut [u8], d: Deadline) -> Result<usize> {
-        self.check_open()?;
+        self.check_call(d)?;
         let want = self.clip(offset, buf.len());
         let mut done = 0;
         while done < want {
@@ -53,7 +53,7 @@ impl InputStream {
     /// # Errors
     /// As [`Self::pread`], for the first range that fails.
     pub fn preadv(&self, ranges: &mut [(u64, &mut [u8])], d: Deadline) -> Result<Vec<usize>> {
-        self.check_open()?;
+        self.check_call(d)?;
         let counts: Vec<usize> =
             ranges.iter().map(|(offset, buf)| self.clip(*offset, buf.len())).collect();
         let clipped = ranges.iter_mut().zip(&counts).filter(|(_, n)| **n > 0);

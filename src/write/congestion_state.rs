@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(c.take(HALF), Duration::from_millis(2500));
         // One congested ack is one pause.
         assert_eq!(c.take(HALF), Duration::ZERO);
-        let mut last = 2500;
+        let mut last = 2500_u64;
         for _ in 0..40 {
             c.note(true);
             let pause = c.take(u32::MAX).as_millis() as u64;

@@ -57,6 +57,10 @@ pub trait LeaseHolder: Send + Sync {
     /// The lease is lost for certain (renewals failed for longer than the hard limit): breaks the
     /// file for good. Called on the lease thread; must not block.
     fn lease_lost(&self, why: &crate::error::Error);
+
+    /// The file system is closed: abandons the file, whose calls fail with `Closed` from now on.
+    /// Must not block.
+    fn file_system_closed(&self);
 }
 
 /// Keeps the leases of files being written alive. Implemented by the client layer.

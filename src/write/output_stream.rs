@@ -332,6 +332,15 @@ impl OutputStream {
         self.stream.write(bytes, deadline)
     }
 
+    /// Appends all of `bytes` if that needs no waiting: nobody else is writing, and the current
+    /// packet has room. False: nothing was done, [`OutputStream::write`] will do it or say why not.
+    /// For callers with a time limit, since reading the clock costs more than writing a few bytes.
+    #[inline]
+    pub fn try_write(&self, bytes: &[u8]) -> bool {
+        let writer = self.stream.writer.try_lock();
+        writer.is_some_and(|mut writer| self.stream.fill_packet(&mut writer, bytes))
+    }
+
     /// Returns when every byte accepted before the call is acknowledged by all DataNodes.
     ///
     /// # Errors
@@ -439,21 +448,30 @@ impl Stream {
     fn write(&self, bytes: &[u8], deadline: Deadline) -> Result<()> {
         let mut writer = self.lock_writer(deadline)?;
         let w = &mut *writer;
-        // The warm case: room in the current packet. A broken or closed file has no packet.
-        let rest = match w.packet.as_mut() {
-            Some(packet) if packet.room() > bytes.len() && self.alive.load(Ordering::Relaxed) => {
-                packet.fill(bytes);
-                self.pos.fetch_add(bytes.len() as u64, Ordering::Release);
-                return Ok(());
-            }
-            _ => bytes,
-        };
+        if self.fill_packet(w, bytes) {
+            return Ok(());
+        }
         self.check_open(w)?;
-        let result = self.write_more(w, rest, deadline);
+        let result = self.write_more(w, bytes, deadline);
         if result.is_err() && self.acks.lock().broken.is_some() {
             w.packet = None;
         }
         result
+    }
+
+    /// The warm case of a write: room in the current packet. A broken or closed file has no packet.
+    #[inline]
+    fn fill_packet(&self, w: &mut Writer, bytes: &[u8]) -> bool {
+        match w.packet.as_mut() {
+            Some(packet) if packet.room() > bytes.len() && self.alive.load(Ordering::Relaxed) => {
+                packet.fill(bytes);
+                // Only the holder of the writer lock changes it: no atomic addition is needed.
+                let pos = self.pos.load(Ordering::Relaxed) + bytes.len() as u64;
+                self.pos.store(pos, Ordering::Release);
+                true
+            }
+            _ => false,
+        }
     }
 
     fn write_more(&self, w: &mut Writer, mut rest: &[u8], deadline: Deadline) -> Result<()> {
@@ -580,5 +598,10 @@ impl LeaseHolder for Stream {
     fn lease_lost(&self, why: &Error) {
         let text = format!("the lease of {} could not be renewed: {}", self.file.path, why);
         self.break_file(Error::new(Status::LeaseExpired, text).with_stage("renewing the lease"));
+    }
+
+    fn file_system_closed(&self) {
+        let text = format!("{} was abandoned: its file system is closed", self.file.path);
+        self.break_file(Error::new(Status::Closed, text));
     }
 }

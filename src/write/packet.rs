@@ -13,7 +13,9 @@ use crate::wire::packet::{MAX_HEADER_LEN, PacketHeader, encode_header};
 use std::io::IoSlice;
 
 /// Bytes copied before their checksums are computed: they are then still in the first-level cache.
-const HASH_STEP: usize = 8 * 1024;
+/// Three default chunks, which the CRC-32C kernel takes at once; and short, since on some CPUs a
+/// copy of 4 KiB and more whose ends lie close modulo 4096 runs at a twentieth of its speed.
+const HASH_STEP: usize = 3 * 512;
 
 /// What all packets of a stream share.
 #[derive(Clone, Copy, Debug)]
@@ -206,7 +208,7 @@ impl Packet {
         let Some(buffer) = self.buffer.as_mut() else { return };
         let (sums, data) = buffer.split_at_mut(self.data_start);
         let mut at = self.hashed;
-        if at % chunk != 0 {
+        if !at.is_multiple_of(chunk) {
             let stop = end.min(at - at % chunk + chunk);
             self.running =
                 checksum::update(ty, self.running, data.get(at..stop).unwrap_or_default());
@@ -232,7 +234,7 @@ impl Packet {
     /// Finishes the packet for the wire under sequence number `seqno`.
     pub(crate) fn seal(&mut self, seqno: i64) {
         self.hash();
-        if self.data_len % self.chunk != 0 && self.shape.checksum.sum_len() != 0 {
+        if !self.data_len.is_multiple_of(self.chunk) && self.shape.checksum.sum_len() != 0 {
             let index = self.data_len / self.chunk;
             let running = self.running;
             if let Some(buffer) = self.buffer.as_mut() {
@@ -292,7 +294,7 @@ impl Packet {
         deadline: Deadline,
     ) -> Result<Packet> {
         let tail = self.data_len % self.chunk;
-        let unaligned = self.offset_in_block % self.shape.bytes_per_checksum as u64 != 0;
+        let unaligned = !self.offset_in_block.is_multiple_of(self.shape.bytes_per_checksum as u64);
         let start = self.offset_in_block + (self.data_len - tail) as u64;
         let left = block_left + tail as u64;
         let mut next = Packet::new(self.shape, pool, start, left, want + tail, deadline)?;
@@ -420,7 +422,7 @@ mod tests {
         for i in 0..2000_usize {
             let piece = vec![i as u8; 37 + i % 90];
             all.extend_from_slice(&piece);
-            while packet.fill(&piece) < piece.len() {
+            if packet.fill(&piece) < piece.len() {
                 panic!("a small packet overflowed");
             }
             packet.seal(i as i64);

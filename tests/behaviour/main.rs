@@ -8,4 +8,5 @@
 #[macro_use]
 mod server;
 mod append;
+mod idle;
 mod write;

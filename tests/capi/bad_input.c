@@ -246,9 +246,24 @@ static void servers(char **ports) {
 
 static void closed_file_system(const char *uri) {
   dfs_fs *other = NULL;
-  dfs_file *file = NULL;
+  dfs_file *file = NULL, *in = NULL, *out = NULL;
+  char byte;
   OK(dfs_connect(NULL, uri, &other, &error));
+  OK(dfs_open(other, "/bad/open", DFS_WRITE | DFS_CREATE | DFS_CREATE_PARENTS, NULL, &out, &error));
+  CHECK(dfs_write(out, "durable", 7, &error) == 7);
+  OK(dfs_hflush(out, &error));
+  OK(dfs_open(other, "/bad/open", DFS_READ, NULL, &in, &error));
   OK(dfs_fs_close(other, &error));
+  CHECK(dfs_write(out, "x", 1, &error) == DFS_E_CLOSED && dfs_error_is_fatal(error));
+  CHECK(strstr(dfs_error_message(error, NULL), "/bad/open") && dfs_error_durable_bytes(error) == 7);
+  dfs_error_free(error);
+  FAILS(dfs_hflush(out, &error), DFS_E_CLOSED, "/bad/open");
+  FAILS(dfs_close(out, &error), DFS_E_CLOSED, "/bad/open");
+  FAILS(dfs_pread(in, 0, &byte, 1, &error), DFS_E_CLOSED, "/bad/open");
+  FAILS(dfs_read(in, &byte, 1, &error), DFS_E_CLOSED, "/bad/open");
+  CHECK(dfs_file_durable(out) == 7);
+  dfs_file_free(in);
+  dfs_file_free(out);
   FAILS(dfs_open(other, "/x", DFS_READ, NULL, &file, &error), DFS_E_CLOSED, dfs_fs_uri(other, NULL));
   FAILS(dfs_mkdir(other, "/x", 0, 0, &error), DFS_E_CLOSED, dfs_fs_uri(other, NULL));
   CHECK(dfs_fs_close(other, NULL) == DFS_OK);

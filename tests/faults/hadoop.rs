@@ -46,12 +46,12 @@ impl Rig {
     fn start() -> Rig {
         let config = ClusterConfig::new()
             .datanodes(4)
-            .set("dfs.client.socket-timeout", "1500")
+            .set("dfs.client.socket-timeout", "5000")
             .set("dfs.namenode.stale.datanode.interval", "3000")
             .set("dfs.namenode.avoid.write.stale.datanode", "true");
         let cluster = Cluster::start(config).expect("Hadoop starts");
         let mut config = Config::new();
-        config.set("dfs.client.socket-timeout", "1500");
+        config.set("dfs.client.socket-timeout", "5000");
         config.set("dfs.client.datanode-restart.timeout", "40s");
         // A file of two replicas must not be down to one when the next node fails.
         config.set("dfs.client.block.write.replace-datanode-on-failure.policy", "ALWAYS");

@@ -29,7 +29,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("symbols", "", "what libdfs.so exports, its SONAME and its flags"),
     ("abi", "[--update]", "compares the exported functions with abi/symbols.txt"),
     ("header", "[--check]", "generates include/dfs.h from src/capi, or compares"),
-    ("proto", "", "generates proto/src from proto/"),
+    ("proto", "", "generates proto/src from proto/wire"),
     ("fuzz-seeds", "", "writes the seed inputs of fuzz/corpus/"),
     ("demo", "[--hadoop]", "runs the C examples against minidfs, or against real Hadoop"),
     ("dist", "", "target/dist/libdfs-<version>-<machine>.tar.gz"),

@@ -1,5 +1,5 @@
 //! `cargo xtask fuzz-seeds`: the seed inputs of the fuzz targets, built by hand from the message
-//! definitions in `proto/`, so that a fuzzer starts behind the first checks.
+//! definitions in `proto/wire/`, so that a fuzzer starts behind the first checks.
 use std::path::Path;
 
 /// Writes `fuzz/corpus/<target>/<seed>`; inputs that a fuzzer found stay.

@@ -9,8 +9,6 @@ pub(crate) trait Fs: Send + Sync {
     fn create(&self, path: &str, replication: u32) -> Result<Box<dyn Out>>;
     /// Opens a file for reading.
     fn open(&self, path: &str) -> Result<Box<dyn In>>;
-    /// Removes a file or directory with all that is in it.
-    fn delete(&self, path: &str) -> Result<()>;
 }
 
 /// A file being written.

@@ -1,5 +1,7 @@
 //! One command of the rig to a client: `verb key=value key=value ...` in one line, values
-//! percent-encoded. The client answers with one line of JSON, `{"error":"..."}` if it failed.
+//! percent-encoded. The client answers with one line: a JSON object, or `ERR CLASS MESSAGE` with the
+//! message percent-encoded. docs/benchmarks.md has the commands; Hadoop's own client speaks the same
+//! (`io.libdfs.testkit.BenchClient`).
 use std::fmt;
 
 /// A parsed command line.
@@ -41,6 +43,11 @@ impl Command {
         text.parse().map_err(|_| format!("{} {key}={text}: not a number", self.verb))
     }
 
+    /// A number, or `otherwise` if it is not given.
+    pub(crate) fn number_or(&self, key: &str, otherwise: u64) -> Result<u64, String> {
+        if self.args.iter().any(|(k, _)| k == key) { self.number(key) } else { Ok(otherwise) }
+    }
+
     pub(crate) fn size(&self, key: &str) -> Result<usize, String> {
         usize::try_from(self.number(key)?).map_err(|e| format!("{} {key}: {e}", self.verb))
     }
@@ -50,21 +57,26 @@ impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.verb)?;
         for (key, value) in &self.args {
-            write!(f, " {key}=")?;
-            for byte in value.bytes() {
-                match byte {
-                    b'!'..=b'~' if byte != b'%' && byte != b'+' => {
-                        write!(f, "{}", char::from(byte))?;
-                    }
-                    _ => write!(f, "%{byte:02X}")?,
-                }
-            }
+            write!(f, " {key}={}", encode(value))?;
         }
         Ok(())
     }
 }
 
-fn decode(value: &str) -> Result<String, String> {
+/// Percent-encodes what could not stand in a value.
+pub(crate) fn encode(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'!'..=b'~' if byte != b'%' && byte != b'+' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// Undoes [`encode`].
+pub(crate) fn decode(value: &str) -> Result<String, String> {
     let bad = || format!("bad percent-encoding in {value}");
     let mut out = Vec::with_capacity(value.len());
     let mut bytes = value.bytes();

@@ -68,11 +68,6 @@ impl Fs for Floor {
     fn open(&self, path: &str) -> Result<Box<dyn In>> {
         Ok(Box::new(read::FloorIn::open(Arc::clone(&self.0), path)?))
     }
-
-    fn delete(&self, path: &str) -> Result<()> {
-        self.0.delete(path, true, limit()).map_err(words)?;
-        Ok(())
-    }
 }
 
 /// Bytes received and not used yet.

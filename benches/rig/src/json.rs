@@ -29,14 +29,6 @@ impl Json {
         }
     }
 
-    /// A text member of an object.
-    pub(crate) fn text(&self, key: &str) -> Option<&str> {
-        match self.get(key) {
-            Some(Json::Text(text)) => Some(text),
-            _ => None,
-        }
-    }
-
     /// Parses one value and nothing behind it.
     pub(crate) fn parse(text: &str) -> Result<Json, String> {
         let mut parser = Parser { bytes: text.as_bytes(), at: 0 };
@@ -272,7 +264,8 @@ mod tests {
 
     #[test]
     fn malformed_text_is_refused() {
-        for bad in ["", "{", "[1", "{\"a\"}", "{\"a\":}", "\"x", "1 2", "tru", "[1,]", "\"\\u12\""] {
+        for bad in ["", "{", "[1", "{\"a\"}", "{\"a\":}", "\"x", "1 2", "tru", "[1,]", "\"\\u12\""]
+        {
             assert!(Json::parse(bad).is_err(), "{bad}");
         }
     }

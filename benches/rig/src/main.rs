@@ -1,5 +1,6 @@
 //! dfs-bench: measures libdfs against other HDFS clients on the same servers (docs/benchmarks.md).
 mod api;
+mod c_api;
 mod client;
 mod command;
 mod floor;
@@ -20,7 +21,9 @@ const USAGE: &str = "usage: dfs-bench COMMAND
 
   run [OPTIONS]    measures; `run --help` has the options
   micro            limits of this machine, without any server
-  client, floor    a client of libdfs, and the floor: commands on standard input
+  client --lib P   libdfs through the C functions of the shared library P: commands on
+                   standard input; client --rust: through the Rust interface
+  floor            the floor: prebuilt packets, commands on standard input
   sink             a sink server until standard input ends";
 
 /// Data of test servers goes to memory unless TMPDIR says otherwise: no disk in any number.
@@ -36,8 +39,9 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args[..] {
-        ["client"] | ["client", "--api", "rust"] => client::serve(client::Kind::Rust),
-        ["floor"] => client::serve(client::Kind::Floor),
+        ["client", "--lib", path] => client::Kind::c(path).and_then(|kind| client::serve(&kind)),
+        ["client", "--rust"] => client::serve(&client::Kind::Rust),
+        ["floor"] => client::serve(&client::Kind::Floor),
         ["micro"] => micro::run(),
         ["sink"] => sink::serve(1),
         ["run", ref options @ ..] if options.contains(&"--help") => {

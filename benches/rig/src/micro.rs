@@ -70,8 +70,7 @@ fn work(task: Task, from: &[u8], to: &mut [u8], sums: &mut [u8], step: usize) {
 
 const TASKS: [(&str, Task); 2] =
     [("copy", Task::Copy), ("copy, then CRC-32C of 512-byte chunks", Task::CopyAndSum)];
-const STEPS: [usize; 11] =
-    [512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384, 32768, PACKET];
+const STEPS: [usize; 11] = [512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384, 32768, PACKET];
 
 /// Prints the tables.
 pub(crate) fn run() -> Result<()> {

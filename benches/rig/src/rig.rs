@@ -7,7 +7,6 @@ mod server;
 mod stats;
 
 use crate::api::Result;
-use crate::command::Command;
 use crate::sys;
 use options::Options;
 use peer::Peer;
@@ -71,11 +70,9 @@ fn start_peers(
                 continue;
             }
         };
-        let mut peer = Peer::start(&name, &command, directory)?;
-        let connect = Command::new("connect").with("uri", server.uri());
-        match peer.call(&connect) {
-            Ok(answer) => {
-                report.version(&name, answer.text("version").unwrap_or("unknown"));
+        match Peer::start(&name, &command, server.uri(), directory) {
+            Ok(peer) => {
+                report.version(&name, peer.version());
                 peers.push(peer);
             }
             Err(why) => report.missing(&name, &why),
@@ -92,13 +89,8 @@ fn prepare(options: &Options, server: &Server, peers: &mut [Peer]) -> Result<()>
     if server.site() == Site::Sink {
         return Ok(());
     }
-    let command = Command::new("write")
-        .with("path", scenario::DATA_FILE)
-        .with("size", options.file_bytes())
-        .with("buf", 1 << 20)
-        .with("repl", 1);
     let first = peers.first_mut().ok_or("no client")?;
-    first.call(&command).map(drop)
+    first.call(&scenario::write(scenario::DATA_FILE, options, 1)).map(drop)
 }
 
 /// All rounds of one scenario, the clients in turns; the first round is not counted.
@@ -121,17 +113,12 @@ fn measure(
             if row.error.is_some() {
                 continue;
             }
-            let command = scenario.command(options, peer.name());
+            let command = scenario.command(options, peer.name(), round);
             let before = server.cpu_seconds();
             match peer.call(&command) {
                 Ok(answer) if round > 0 => row.push(&answer, server.cpu_seconds() - before),
                 Ok(_) => {}
                 Err(why) => row.error = Some(why),
-            }
-            if command.verb == "write" {
-                let path = command.text("path")?;
-                // What cannot be removed would only fill the disk, which the next write tells.
-                let _removed = peer.call(&Command::new("delete").with("path", path));
             }
         }
     }

@@ -46,11 +46,6 @@ impl Fs for RustFs {
         let file = self.0.open(path, ReadOptions::default(), limit()).map_err(words)?;
         Ok(Box::new(RustIn(file)))
     }
-
-    fn delete(&self, path: &str) -> Result<()> {
-        self.0.metadata().and_then(|m| m.delete(path, true, limit())).map_err(words)?;
-        Ok(())
-    }
 }
 
 impl Out for RustOut {

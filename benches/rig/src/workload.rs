@@ -2,7 +2,7 @@
 //! lie outside the measured part unless they are what is measured.
 use crate::api::{Fs, In, Out, Result};
 use crate::command::Command;
-use crate::json::{Json, object};
+use crate::json::Json;
 use crate::sys;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,8 +17,7 @@ pub(crate) fn run(fs: &dyn Fs, command: &Command) -> Result<Json> {
         "write" => write(fs, command),
         "read" => read(fs, command),
         "pread" => pread(fs, command),
-        "small" => small(fs, command),
-        "delete" => fs.delete(command.text("path")?).map(|()| object([])),
+        "create" => create(fs, command),
         verb => Err(format!("unknown command {verb}")),
     }
 }
@@ -36,22 +35,23 @@ impl Meter {
         Meter { at: Instant::now(), usage, allocations }
     }
 
-    /// The answer for `ops` operations with these latencies (ns) that moved `bytes`.
-    fn stop(self, ops: u64, bytes: u64, latencies: Vec<Vec<u32>>) -> Json {
+    /// The answer for `count` operations of `bytes` each that took so long (ns).
+    fn stop(self, op: &str, count: u64, bytes: u64, latencies: Vec<Vec<u32>>) -> Json {
         let wall_s = self.at.elapsed().as_secs_f64();
         let (now, before) = (sys::usage(), self.usage);
-        let (count, allocated) = sys::allocations();
+        let (allocations, allocated) = sys::allocations();
         let mut all: Vec<u32> = latencies.concat();
         all.sort_unstable();
         let mut members = vec![
             ("wall_s", wall_s),
+            ("cpu_s", now.user_s + now.system_s - before.user_s - before.system_s),
             ("user_s", now.user_s - before.user_s),
             ("sys_s", now.system_s - before.system_s),
             ("vcsw", (now.voluntary_switches - before.voluntary_switches) as f64),
             ("ivcsw", (now.involuntary_switches - before.involuntary_switches) as f64),
-            ("allocs", (count - self.allocations.0) as f64),
-            ("alloc_bytes", (allocated - self.allocations.1) as f64),
-            ("ops", ops as f64),
+            ("allocs", (allocations - self.allocations.0) as f64),
+            ("alloc_bytes_per_op", (allocated - self.allocations.1) as f64 / count as f64),
+            ("count", count as f64),
             ("bytes", bytes as f64),
         ];
         if !all.is_empty() {
@@ -60,7 +60,8 @@ impl Meter {
             }
             members.push(("max_us", at_quantile(&all, 1.0)));
         }
-        Json::Object(members.into_iter().map(|(k, v)| (k.to_owned(), Json::from(v))).collect())
+        let members = members.into_iter().map(|(k, v)| (k.to_owned(), Json::from(v)));
+        Json::Object([("op".to_owned(), op.into())].into_iter().chain(members).collect())
     }
 }
 
@@ -110,13 +111,14 @@ fn payload(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect()
 }
 
-/// `n` times: write `len` bytes and hflush, spread over `threads` files of `repl` replicas.
+/// `count` times on each of `streams` files: write `bytes` bytes and hflush.
 fn hflush(fs: &dyn Fs, command: &Command) -> Result<Json> {
-    let (path, n, len) = (command.text("path")?, command.size("n")?, command.size("len")?);
-    let (threads, repl) = (command.size("threads")?.max(1), replication(command)?);
+    let (path, count, len) =
+        (command.text("path")?, command.size("count")?, command.size("bytes")?);
+    let (streams, repl) = (command.number_or("streams", 1)?.max(1), replication(command)?);
     let record = payload(len);
     let mut files: Vec<Box<dyn Out>> = Vec::new();
-    for i in 0..threads {
+    for i in 0..streams {
         let mut file = fs.create(&format!("{path}-{i}"), repl)?;
         for _ in 0..WARM_FLUSHES {
             file.write(&record)?;
@@ -124,10 +126,9 @@ fn hflush(fs: &dyn Fs, command: &Command) -> Result<Json> {
         }
         files.push(file);
     }
-    let each = n / threads;
     let (meter, latencies) = measured(&mut files, |_, file| {
-        let mut latencies = Vec::with_capacity(each);
-        for _ in 0..each {
+        let mut latencies = Vec::with_capacity(count);
+        for _ in 0..count {
             timed(&mut latencies, || {
                 file.write(&record)?;
                 file.hflush()
@@ -135,25 +136,24 @@ fn hflush(fs: &dyn Fs, command: &Command) -> Result<Json> {
         }
         Ok(latencies)
     })?;
-    let ops = (each * threads) as u64;
-    let answer = meter.stop(ops, ops * len as u64, latencies);
-    for (i, mut file) in files.into_iter().enumerate() {
+    let answer = meter.stop("hflush", count as u64 * streams, len as u64, latencies);
+    for mut file in files {
         file.close()?;
-        fs.delete(&format!("{path}-{i}"))?;
     }
     Ok(answer)
 }
 
 fn replication(command: &Command) -> Result<u32> {
-    u32::try_from(command.number("repl")?).map_err(|e| format!("repl: {e}"))
+    u32::try_from(command.number_or("replication", 3)?).map_err(|e| format!("replication: {e}"))
 }
 
-/// One file of `size` bytes by writes of `buf`, from the first write to the end of close.
+/// One file of `length` bytes by writes of `buffer`, create and close included.
 fn write(fs: &dyn Fs, command: &Command) -> Result<Json> {
-    let (path, size, len) = (command.text("path")?, command.number("size")?, command.size("buf")?);
-    let bytes = payload(len);
-    let mut file = fs.create(path, replication(command)?)?;
+    let (path, size, len) =
+        (command.text("path")?, command.number("length")?, command.size("buffer")?);
+    let (bytes, repl) = (payload(len), replication(command)?);
     let meter = Meter::start();
+    let mut file = fs.create(path, repl)?;
     let mut left = size;
     while left > 0 {
         let take = usize::try_from(left).map_or(len, |left| left.min(len));
@@ -163,46 +163,44 @@ fn write(fs: &dyn Fs, command: &Command) -> Result<Json> {
     let at = Instant::now();
     file.close()?;
     let close_s = at.elapsed().as_secs_f64();
-    let mut answer = meter.stop(1, size, Vec::new());
+    let mut answer = meter.stop("write", 1, size, Vec::new());
     if let Json::Object(members) = &mut answer {
         members.push(("close_s".to_owned(), close_s.into()));
     }
     Ok(answer)
 }
 
-/// A whole file by reads of `buf` bytes, open included.
+/// A whole file by reads of `buffer` bytes, open included.
 fn read(fs: &dyn Fs, command: &Command) -> Result<Json> {
-    let mut buffer = vec![1; command.size("buf")?];
+    let mut buffer = vec![1; command.size("buffer")?];
     let meter = Meter::start();
     let file = fs.open(command.text("path")?)?;
-    let (mut total, mut ops) = (0, 0);
+    let mut total = 0;
     loop {
         match file.read(&mut buffer)? {
             0 => break,
             n => total += n as u64,
         }
-        ops += 1;
     }
-    let answer = meter.stop(ops, total, Vec::new());
+    let answer = meter.stop("read", 1, total, Vec::new());
     if total != file.len() {
         return Err(format!("read {total} bytes of a file of {}", file.len()));
     }
     Ok(answer)
 }
 
-/// `n` reads of `len` bytes at random offsets of one open file, by `threads` threads.
+/// `count` reads of `bytes` bytes by each of `threads` threads, at random offsets of one open file.
 fn pread(fs: &dyn Fs, command: &Command) -> Result<Json> {
-    let (n, len) = (command.size("n")?, command.size("len")?);
-    let threads = command.size("threads")?.max(1);
+    let (count, len) = (command.size("count")?, command.size("bytes")?);
+    let threads = command.number_or("threads", 1)?.clamp(1, 1024) as usize;
     let file: Arc<dyn In> = Arc::from(fs.open(command.text("path")?)?);
     let places = file.len().checked_sub(len as u64).ok_or("the file is shorter than one read")? + 1;
     let mut buffers = vec![vec![1; len]; threads];
-    let each = n / threads;
     let (meter, latencies) = measured(&mut buffers, |i, buffer| {
         // xorshift64 from a fixed seed: every client reads the same places.
         let mut state = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(i as u64 + 1);
-        let mut latencies = Vec::with_capacity(each);
-        for _ in 0..each {
+        let mut latencies = Vec::with_capacity(count);
+        for _ in 0..count {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -210,18 +208,17 @@ fn pread(fs: &dyn Fs, command: &Command) -> Result<Json> {
         }
         Ok(latencies)
     })?;
-    let ops = (each * threads) as u64;
-    Ok(meter.stop(ops, ops * len as u64, latencies))
+    Ok(meter.stop("pread", (count * threads) as u64, len as u64, latencies))
 }
 
-/// `n` files of `len` bytes below `path`: create, write, close.
-fn small(fs: &dyn Fs, command: &Command) -> Result<Json> {
-    let (path, n) = (command.text("path")?, command.size("n")?);
-    let (bytes, repl) = (payload(command.size("len")?), replication(command)?);
+/// `count` files of `bytes` bytes: create, write, close.
+fn create(fs: &dyn Fs, command: &Command) -> Result<Json> {
+    let (path, count) = (command.text("path")?, command.size("count")?);
+    let (bytes, repl) = (payload(command.size("bytes")?), replication(command)?);
     let (meter, latencies) = measured(&mut [()], |_, ()| {
-        let mut latencies = Vec::with_capacity(n);
-        for i in 0..n {
-            let name = format!("{path}/{i}");
+        let mut latencies = Vec::with_capacity(count);
+        for i in 0..count {
+            let name = format!("{path}-{i}");
             timed(&mut latencies, || {
                 let mut file = fs.create(&name, repl)?;
                 file.write(&bytes)?;
@@ -230,7 +227,5 @@ fn small(fs: &dyn Fs, command: &Command) -> Result<Json> {
         }
         Ok(latencies)
     })?;
-    let answer = meter.stop(n as u64, (n * bytes.len()) as u64, latencies);
-    fs.delete(path)?;
-    Ok(answer)
+    Ok(meter.stop("create", count as u64, bytes.len() as u64, latencies))
 }

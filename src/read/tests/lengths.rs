@@ -1,5 +1,5 @@
 //! Opening, and files that are being written.
-use super::scripted::{Names, Rig, limit};
+use super::scripted::{Fault, Names, Rig, limit};
 use crate::error::{Error, Status};
 use crate::proto::hdfs::{ErasureCodingPolicyProto, FileEncryptionInfoProto};
 use crate::read::located::tests::located;
@@ -41,6 +41,25 @@ fn the_visible_length_counts_and_grows() {
     assert!(rig.read_all(&stream, 7777).unwrap() == rig.data[220_000..]);
     let seen = rig.nodes[0].seen.lock().unwrap();
     assert!(seen.iter().all(|s| s.request.offset + s.request.len <= 100_000));
+}
+
+#[test]
+fn a_chunk_that_changes_during_the_read_gets_another_chance() {
+    let rig = Rig::new(1000, 1000, 2);
+    open_last(&rig, &[(0, vec![Ok(1000)])]);
+    for node in &rig.nodes {
+        node.fail(Fault::BadChunk(0), 2);
+    }
+    let mut buf = [0; 1000];
+    rig.open().pread(0, &mut buf, limit()).unwrap();
+    assert!(buf[..] == rig.data);
+    assert_eq!(rig.nodes[0].requests(), 3);
+    assert!(rig.names.reports.lock().unwrap().is_empty());
+    for node in &rig.nodes {
+        node.fail(Fault::BadChunk(0), usize::MAX);
+    }
+    let error = rig.open().pread(0, &mut buf, limit()).unwrap_err();
+    assert_eq!(error.status(), Status::BlockMissing);
 }
 
 #[test]

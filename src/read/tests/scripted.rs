@@ -200,6 +200,8 @@ fn serve(
             | Fault::CloseAtOnce
             | Fault::Refuse(_)
             | Fault::Http => return,
+            // A reader that was made to wait for more shall not wait long.
+            Fault::Flip(..) => stream.shutdown(std::net::Shutdown::Write).unwrap_or(()),
             _ => {}
         }
         let mut status = [0; 3];

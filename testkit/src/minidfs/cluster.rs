@@ -237,7 +237,7 @@ impl Cluster {
         let nodes = std::mem::take(&mut *self.nodes.write());
         // One after the other would add up the waits.
         let stops: Vec<_> =
-            nodes.into_iter().map(|node| std::thread::spawn(move || node.kill())).collect();
+            nodes.into_iter().map(|node| std::thread::spawn(move || node.retire())).collect();
         stops.into_iter().all(|s| s.join().unwrap_or(false))
     }
 }

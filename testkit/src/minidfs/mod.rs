@@ -124,8 +124,8 @@ pub struct MiniDfs {
     gate: Arc<Gate>,
     datanodes: Vec<DataNode>,
     dir: PathBuf,
-    /// Removes the directory at the end.
-    _temporary: Option<tempfile::TempDir>,
+    /// The directory goes at the end.
+    temporary: bool,
 }
 
 impl MiniDfs {
@@ -135,16 +135,16 @@ impl MiniDfs {
     }
 
     fn start(cfg: Config) -> io::Result<Self> {
-        let (dir, temporary) = match &cfg.dir {
-            Some(dir) => (dir.clone(), None),
-            None => {
-                let temporary = tempfile::Builder::new().prefix("minidfs-").tempdir()?;
-                (temporary.path().to_owned(), Some(temporary))
-            }
-        };
         let pool_id = format!("BP-{}-127.0.0.1-{}", cfg.seed, std::process::id());
         let cfg = Arc::new(cfg);
         let cluster = Cluster::new(Arc::clone(&cfg), pool_id.clone())?;
+        let (dir, temporary) = match &cfg.dir {
+            Some(dir) => (dir.clone(), false),
+            None => {
+                let temporary = tempfile::Builder::new().prefix("minidfs-").tempdir()?;
+                (temporary.keep(), true)
+            }
+        };
         let mut this = Self {
             cluster,
             namenodes: Vec::new(),
@@ -152,7 +152,7 @@ impl MiniDfs {
             gate: Arc::default(),
             datanodes: Vec::new(),
             dir,
-            _temporary: temporary,
+            temporary,
         };
         // From here on an error drops `this`, which stops what has been started.
         for index in 0..cfg.datanodes {
@@ -328,7 +328,23 @@ impl Drop for MiniDfs {
         }
         self.conns.shutdown_all();
         let ended = self.cluster.stop() & self.conns.wait_empty(STOP_LIMIT);
+        if self.temporary {
+            remove_dir(&self.dir);
+        }
         // In a drop there is nobody to tell; a debug build makes the defect loud.
         debug_assert!(ended || std::thread::panicking(), "threads of minidfs did not end");
+    }
+}
+
+/// A recovery that is still moving a replica can put a file into a directory that is being
+/// removed, so this tries again for a while.
+fn remove_dir(dir: &std::path::Path) {
+    for _ in 0..100 {
+        match std::fs::remove_dir_all(dir) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            _ => return,
+        }
     }
 }

@@ -240,8 +240,8 @@ pub(crate) fn safety_comments(path: &str, code: &Source) -> Vec<Finding> {
         let (wanted, what) = match next {
             "{" => ("SAFETY:", "an unsafe block"),
             "impl" => ("SAFETY:", "an unsafe impl"),
-            // A pointer type (`unsafe extern "C" fn(…)`) has no name behind `fn`.
-            "fn" if after != "(" => ("# Safety", "an unsafe fn"),
+            // Not for a pointer type (`unsafe fn(…)`), nor for a method that a trait declares.
+            "fn" if after != "(" && is_public(code, index) => ("# Safety", "an unsafe fn"),
             _ => continue,
         };
         if !comment_above(code, token.line, wanted) {
@@ -250,6 +250,13 @@ pub(crate) fn safety_comments(path: &str, code: &Source) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether the item whose `unsafe` is token `index` is `pub`, or `pub(…)`.
+fn is_public(code: &Source, index: usize) -> bool {
+    let before = |n: usize| index.checked_sub(n).map_or("", |i| code.word(i));
+    let start = if before(1) == "const" { 2 } else { 1 };
+    before(start) == "pub" || before(start) == ")" && before(start + 3) == "pub"
 }
 
 /// Whether the line itself or the comments, attributes and statement lines above hold `wanted`.

@@ -64,15 +64,8 @@ impl FloorIn {
         let node = block.locs.first().ok_or("a block has no DataNode")?;
         let mut conn = self.connection(&node.id)?;
         let mut request = [0; 1024];
-        let n = encode_read_block(
-            &mut request,
-            header,
-            offset - block.offset,
-            len,
-            true,
-            None,
-            None,
-        );
+        let n =
+            encode_read_block(&mut request, header, offset - block.offset, len, true, None, None);
         let request = n.and_then(|n| request.get(..n)).ok_or("a request is too long")?;
         conn.socket.send_all(&mut [IoSlice::new(request)], limit()).map_err(words)?;
         conn.inbox.response(&conn.socket)?;

@@ -67,15 +67,8 @@ impl FloorOut {
         let previous = self.previous.as_ref();
         let mut tries = 0;
         let located = loop {
-            let answer = self.namenode.add_block(
-                &self.path,
-                previous,
-                &[],
-                self.file_id,
-                &[],
-                &[],
-                limit(),
-            );
+            let answer =
+                self.namenode.add_block(&self.path, previous, &[], self.file_id, &[], &[], limit());
             match answer {
                 Ok(located) => break located,
                 Err(e) if e.status() == dfs::error::Status::NotReplicated && tries < 1000 => {

@@ -12,7 +12,7 @@ pub(crate) const USAGE: &str = "usage: dfs-bench run [OPTIONS]
   --clients A,B       only these clients, by name
   --peer NAME=COMMAND one more client that speaks the protocol of docs/benchmarks.md;
                       the command is split at spaces; may be repeated
-  --lib PATH          libdfs.so to measure (target/release/libdfs.so)";
+  --lib PATH          libdfs.so to measure (the one built with this program)";
 
 /// What to run.
 #[derive(Debug)]

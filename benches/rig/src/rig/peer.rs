@@ -1,8 +1,8 @@
-//! Client processes: one command line in, one JSON line out.
+//! Client processes: one command line in, one answer line out.
 use super::options::Options;
 use super::server::Server;
 use crate::api::Result;
-use crate::command::Command;
+use crate::command::{Command, decode};
 use crate::json::Json;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -20,6 +20,8 @@ pub(super) struct Peer {
     child: Child,
     input: Option<ChildStdin>,
     answers: mpsc::Receiver<String>,
+    uri: String,
+    version: String,
     log: PathBuf,
 }
 
@@ -29,12 +31,13 @@ type Available = std::result::Result<Vec<String>, String>;
 /// Names and command lines of the clients that the options ask for.
 pub(super) fn commands(options: &Options, server: &Server) -> Result<Vec<(String, Available)>> {
     let exe = std::env::current_exe().map_err(|e| format!("where is this program? {e}"))?;
+    let lib = library(options, &exe)?.display().to_string();
     let own = |args: &[&str]| -> Available {
         let exe = exe.display().to_string();
         Ok([exe].into_iter().chain(args.iter().map(|a| (*a).to_owned())).collect())
     };
     let mut all = vec![
-        ("libdfs".to_owned(), own(&["client", "--api", "rust"])),
+        ("libdfs".to_owned(), own(&["client", "--lib", &lib])),
         ("java".to_owned(), server.java_client()),
         ("floor".to_owned(), own(&["floor"])),
     ];
@@ -43,9 +46,22 @@ pub(super) fn commands(options: &Options, server: &Server) -> Result<Vec<(String
     Ok(all)
 }
 
+/// The shared library to measure: the one that is asked for, else the one that was built with this
+/// program, which cargo leaves in `deps` beside it.
+fn library(options: &Options, exe: &Path) -> Result<PathBuf> {
+    let path = options.lib.clone().unwrap_or_else(|| exe.with_file_name("deps/libdfs.so"));
+    if path.is_file() { Ok(path) } else { Err(format!("no library at {}", path.display())) }
+}
+
 impl Peer {
-    /// Starts a client; its standard error goes to `NAME.log` in `directory`.
-    pub(super) fn start(name: &str, command: &[String], directory: &Path) -> Result<Peer> {
+    /// Starts a client for the file system `uri` and waits until it is ready; its standard error
+    /// goes to `NAME.log` in `directory`.
+    pub(super) fn start(
+        name: &str,
+        command: &[String],
+        uri: &str,
+        directory: &Path,
+    ) -> Result<Peer> {
         let log = directory.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log);
         let file = file.map_err(|e| format!("{}: {e}", log.display()))?;
@@ -61,40 +77,51 @@ impl Peer {
         let output = child.stdout.take().ok_or("a client has no output")?;
         let (sender, answers) = mpsc::channel();
         std::thread::spawn(move || {
-            // An answer is an object; whatever else a client prints is not for us.
-            let lines = BufReader::new(output).lines().map_while(std::io::Result::ok);
-            for line in lines.filter(|line| line.starts_with('{')) {
+            for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
                 if sender.send(line).is_err() {
                     break;
                 }
             }
         });
-        Ok(Peer { name: name.to_owned(), child, input, answers, log })
+        let (name, uri) = (name.to_owned(), uri.to_owned());
+        let mut peer = Peer { name, child, input, answers, uri, version: String::new(), log };
+        let line = peer.line("being started")?;
+        let version = line.strip_prefix("READY ");
+        peer.version = version.ok_or_else(|| format!("{} began with {line:?}", peer.name))?.into();
+        Ok(peer)
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
+    fn about(&self, what: impl std::fmt::Display) -> String {
+        format!("{}: {what} (see {})", self.name, self.log.display())
+    }
+
+    fn line(&self, after: &str) -> Result<String> {
+        let got = self.answers.recv_timeout(COMMAND_LIMIT);
+        got.map_err(|e| self.about(format_args!("no answer after {after}: {e}")))
+    }
+
     /// Runs one command.
     pub(super) fn call(&mut self, command: &Command) -> Result<Json> {
-        let about = |what: String| format!("{}: {what} (see {})", self.name, self.log.display());
+        let command = command.clone().with("conf.fs.defaultFS", &self.uri);
         let input = self.input.as_mut().ok_or("a client has no input")?;
-        writeln!(input, "{command}")
-            .and_then(|()| input.flush())
-            .map_err(|e| about(format!("cannot send a command: {e}")))?;
-        let line = self
-            .answers
-            .recv_timeout(COMMAND_LIMIT)
-            .map_err(|e| about(format!("no answer to `{command}`: {e}")))?;
-        let answer = Json::parse(&line).map_err(|e| about(format!("{e} in {line}")))?;
-        match answer.text("error") {
-            Some(error) => Err(about(error.to_owned())),
-            None => Ok(answer),
+        let sent = writeln!(input, "{command}").and_then(|()| input.flush());
+        sent.map_err(|e| self.about(format_args!("cannot send a command: {e}")))?;
+        let line = self.line(&command.to_string())?;
+        match line.strip_prefix("ERR ") {
+            Some(error) => Err(self.about(decode(error).unwrap_or_else(|_| error.to_owned()))),
+            None => Json::parse(&line).map_err(|e| self.about(format_args!("{e} in {line}"))),
         }
     }
 }

@@ -40,14 +40,30 @@ const BULK_COLUMNS: &[Column] = &[
     ("close_s", "close s", 3),
 ];
 
-/// Measures that are compared between clients, and whether more is better.
-const COMPARED: &[(&str, &str, bool)] = &[
-    ("p50_us", "p50", false),
-    ("p99_us", "p99", false),
-    ("ops_per_s", "ops/s", true),
-    ("cpu_us_per_op", "CPU", false),
-    ("gb_per_s", "speed", true),
-    ("cpu_s_per_gib", "CPU", false),
+/// Measures that are compared between clients.
+const COMPARED: &[(&str, &str)] = &[
+    ("p50_us", "p50"),
+    ("p99_us", "p99"),
+    ("ops_per_s", "ops/s"),
+    ("cpu_us_per_op", "CPU"),
+    ("gb_per_s", "speed"),
+    ("cpu_s_per_gib", "CPU"),
+];
+
+/// Measures that are kept as a client gives them.
+const AS_THEY_ARE: &[&str] = &[
+    "wall_s",
+    "cpu_s",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+    "close_s",
+    "vcsw",
+    "allocs",
+    "alloc_bytes_per_op",
+    "gc_count",
+    "gc_ms",
 ];
 
 impl Row {
@@ -57,31 +73,28 @@ impl Row {
 
     /// Takes in one round.
     pub(super) fn push(&mut self, answer: &Json, server_s: f64) {
+        let measures = &mut self.measures;
         let mut add = |name: &'static str, value: Option<f64>| {
             let Some(value) = value else { return };
-            match self.measures.iter_mut().find(|(n, _)| *n == name) {
+            match measures.iter_mut().find(|(n, _)| *n == name) {
                 Some((_, values)) => values.push(value),
-                None => self.measures.push((name, vec![value])),
+                None => measures.push((name, vec![value])),
             }
         };
         let get = |name: &str| answer.number(name);
-        for name in ["wall_s", "p50_us", "p99_us", "p999_us", "max_us", "close_s", "vcsw", "allocs"]
-        {
+        for name in AS_THEY_ARE {
             add(name, get(name));
         }
-        let user = get("user_s");
-        let cpu = user.zip(get("sys_s")).map(|(u, s)| u + s).or(get("cpu_s"));
-        add("cpu_s", cpu);
+        let (user, cpu) = (get("user_s"), get("cpu_s"));
         add("server_s", Some(server_s));
-        let ops = get("ops").filter(|n| *n > 0.0);
+        let ops = get("count").filter(|n| *n > 0.0);
         let per_op = |value: Option<f64>, scale: f64| value.zip(ops).map(|(v, n)| v * scale / n);
         add("ops_per_s", ops.zip(get("wall_s")).map(|(n, wall)| n / wall));
         add("cpu_us_per_op", per_op(cpu, 1e6));
         add("server_us_per_op", per_op(Some(server_s), 1e6));
         add("switches_per_op", per_op(get("vcsw"), 1.0));
         add("allocs_per_op", per_op(get("allocs"), 1.0));
-        add("alloc_bytes_per_op", per_op(get("alloc_bytes"), 1.0));
-        let bytes = get("bytes").filter(|n| *n > 0.0);
+        let bytes = get("bytes").zip(ops).map(|(bytes, n)| bytes * n).filter(|n| *n > 0.0);
         let per_gib = |v: Option<f64>| v.zip(bytes).map(|(v, b)| v * f64::from(1 << 30) / b);
         add("gb_per_s", bytes.zip(get("wall_s")).map(|(b, wall)| b / wall / 1e9));
         add("cpu_s_per_gib", per_gib(cpu));
@@ -133,7 +146,7 @@ fn cells(scenario: &Scenario, rows: &[Row]) -> Vec<Vec<String>> {
 }
 
 /// How the first client stands to each other one, and errors.
-fn remarks(rows: &[Row]) -> Vec<String> {
+fn remarks(scenario: &Scenario, rows: &[Row]) -> Vec<String> {
     let mut lines: Vec<String> = rows
         .iter()
         .filter_map(|row| row.error.as_ref().map(|e| format!("{} failed: {e}", row.client)))
@@ -142,7 +155,8 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     for other in others {
         let ratios: Vec<String> = COMPARED
             .iter()
-            .filter_map(|(name, title, _)| {
+            .filter(|(name, _)| columns(scenario).iter().any(|(shown, ..)| shown == name))
+            .filter_map(|(name, title)| {
                 let (a, b) = (first.spread(name)?.median, other.spread(name)?.median);
                 (b > 0.0).then(|| format!("{title} {:.2}", a / b))
             })
@@ -170,7 +184,7 @@ pub(super) fn table(scenario: &Scenario, rows: &[Row]) -> String {
         }
         text.push('\n');
     }
-    for line in remarks(rows) {
+    for line in remarks(scenario, rows) {
         text.push_str(&line);
         text.push('\n');
     }
@@ -272,7 +286,7 @@ impl Report {
                 }
             }
             text.push('\n');
-            for line in remarks(rows) {
+            for line in remarks(scenario, rows) {
                 let _ = writeln!(text, "- {line}");
             }
         }

@@ -64,8 +64,16 @@ pub(super) static ALL: &[Scenario] = &[
     real("hflush-r1-8", "the same, 8 streams", hflush(600, 8, 1)),
     real("hflush-r3", "write 600 B + hflush, replication 3", hflush(600, 1, 3)),
     real("hflush-r3-8", "the same, 8 streams", hflush(600, 8, 3)),
-    real("write-r1", "1 GiB by 1 MiB writes, replication 1, close included", Work::Write { repl: 1 }),
-    real("write-r3", "1 GiB by 1 MiB writes, replication 3, close included", Work::Write { repl: 3 }),
+    real(
+        "write-r1",
+        "1 GiB by 1 MiB writes, replication 1, close included",
+        Work::Write { repl: 1 },
+    ),
+    real(
+        "write-r3",
+        "1 GiB by 1 MiB writes, replication 3, close included",
+        Work::Write { repl: 3 },
+    ),
     real("read", "1 GiB by 1 MiB reads", Work::Read),
     real("pread-4k-1", "random preads of 4 KiB, 1 thread", pread(K4, 5000, 1)),
     real("pread-4k-8", "random preads of 4 KiB, 8 threads", pread(K4, 10_000, 8)),
@@ -75,47 +83,68 @@ pub(super) static ALL: &[Scenario] = &[
     real("pread-64k-40", "random preads of 64 KiB, 40 threads", pread(K64, 6000, 40)),
     real("small-r1", "create + 1 KiB + close, replication 1", Work::Small { n: 1000, repl: 1 }),
     real("small-r3", "create + 1 KiB + close, replication 3", Work::Small { n: 300, repl: 3 }),
-    sink("sink-hflush", "write 400 B + hflush, one CPU for client and sink", true, hflush(400, 1, 1)),
+    sink(
+        "sink-hflush",
+        "write 400 B + hflush, one CPU for client and sink",
+        true,
+        hflush(400, 1, 1),
+    ),
     sink("sink-hflush-8", "write 400 B + hflush, 8 streams", false, hflush(400, 8, 1)),
     sink("sink-write", "1 GiB by 1 MiB writes", false, Work::Write { repl: 1 }),
     sink("sink-read", "1 GiB by 1 MiB reads", false, Work::Read),
-    sink("sink-pread-4k", "random preads of 4 KiB, one CPU for client and sink", true, pread(K4, 5000, 1)),
-    sink("sink-pread-64k", "random preads of 64 KiB, one CPU for client and sink", true, pread(K64, 3000, 1)),
+    sink(
+        "sink-pread-4k",
+        "random preads of 4 KiB, one CPU for client and sink",
+        true,
+        pread(K4, 5000, 1),
+    ),
+    sink(
+        "sink-pread-64k",
+        "random preads of 64 KiB, one CPU for client and sink",
+        true,
+        pread(K64, 3000, 1),
+    ),
     sink("sink-pread-4k-8", "random preads of 4 KiB, 8 threads", false, pread(K4, 20_000, 8)),
     sink("sink-small", "create + 1 KiB + close", false, Work::Small { n: 1000, repl: 1 }),
 ];
 
+/// Writes a file of the size that is read and written sequentially.
+pub(super) fn write(path: &str, options: &Options, replication: u32) -> Command {
+    Command::new("write")
+        .with("path", path)
+        .with("length", options.file_bytes())
+        .with("buffer", 1 << 20)
+        .with("replication", replication)
+}
+
 impl Scenario {
-    /// The command for a client.
-    pub(super) fn command(&self, options: &Options, client: &str) -> Command {
+    /// The command for a client in a round.
+    pub(super) fn command(&self, options: &Options, client: &str, round: usize) -> Command {
         let path = format!("/bench/{client}/{}", self.name);
         let data = if self.site == Site::Sink { SINK_FILE } else { DATA_FILE };
         match self.work {
             Work::Hflush { len, n, threads, repl } => Command::new("hflush")
                 .with("path", path)
-                .with("n", options.count(n))
-                .with("len", len)
-                .with("threads", threads)
-                .with("repl", repl),
-            Work::Write { repl } => Command::new("write")
-                .with("path", path)
-                .with("size", options.file_bytes())
-                .with("buf", 1 << 20)
-                .with("repl", repl),
-            Work::Read => Command::new("read").with("path", data).with("buf", 1 << 20),
+                .with("count", options.count(n) / threads)
+                .with("bytes", len)
+                .with("streams", threads)
+                .with("replication", repl),
+            Work::Write { repl } => write(&path, options, repl),
+            Work::Read => Command::new("read").with("path", data).with("buffer", 1 << 20),
             Work::Pread { len, n, threads } => Command::new("pread")
                 .with("path", data)
-                .with("n", options.count(n))
-                .with("len", len)
+                .with("count", options.count(n) / threads)
+                .with("bytes", len)
                 .with("threads", threads),
             Work::Small { n, repl } => {
                 let slow = self.site == Site::Real && client.starts_with("java");
                 let n = if slow { n.min(JAVA_SMALL_FILES) } else { n };
-                Command::new("small")
-                    .with("path", path)
-                    .with("n", options.count(n))
-                    .with("len", 1024)
-                    .with("repl", repl)
+                // New names each round: replacing a file costs more than making one.
+                Command::new("create")
+                    .with("path", format!("{path}-{round}"))
+                    .with("count", options.count(n))
+                    .with("bytes", 1024)
+                    .with("replication", repl)
             }
         }
     }

@@ -32,11 +32,7 @@ impl Server {
     }
 
     fn real() -> Result<Server> {
-        let config = ClusterConfig::new()
-            .full_jit()
-            .heap_mib(512)
-            // As Hadoop ships it: no small blocks, but a lone client reads from any node.
-            .set("dfs.replication", "3");
+        let config = ClusterConfig::new().full_jit().heap_mib(512);
         let cluster = Cluster::start(config).map_err(|e| e.to_string())?;
         let pids = children_like(&["NameNodeMain", "datanode.DataNode"])?;
         let artifacts = cluster.artifacts();
@@ -75,9 +71,7 @@ impl Server {
         Ok(Server {
             pids: vec![child.id()],
             uri,
-            class_path: artifacts
-                .map(|a| a.class_path().to_owned())
-                .map_err(|e| e.to_string()),
+            class_path: artifacts.map(|a| a.class_path().to_owned()).map_err(|e| e.to_string()),
             description: "sink: minidfs in sink mode, 1 DataNode".to_owned(),
             kind: Kind::Sink(child),
         })

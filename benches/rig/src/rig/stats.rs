@@ -15,11 +15,8 @@ pub(super) fn spread(values: &[f64]) -> Option<Spread> {
     let (min, max) = (*sorted.first()?, *sorted.last()?);
     let middle = sorted.len() / 2;
     let upper = *sorted.get(middle)?;
-    let median = if sorted.len() % 2 == 1 {
-        upper
-    } else {
-        (*sorted.get(middle - 1)? + upper) / 2.0
-    };
+    let median =
+        if sorted.len() % 2 == 1 { upper } else { (*sorted.get(middle - 1)? + upper) / 2.0 };
     Some(Spread { median, min, max })
 }
 

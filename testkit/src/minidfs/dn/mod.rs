@@ -61,8 +61,8 @@ pub(crate) struct DnCore {
     cluster: Weak<Cluster>,
     id: RwLock<DatanodeIdProto>,
     ports: Mutex<Option<Ports>>,
-    /// One start or stop at a time.
-    life: Mutex<()>,
+    /// One start or stop at a time; true when the node may never start again.
+    life: Mutex<bool>,
     pipelines: Mutex<Vec<Weak<Pipeline>>>,
     verified_reads: AtomicU64,
     /// Threads that are about to kill or restart the node.
@@ -97,7 +97,7 @@ impl DnCore {
                 info_secure_port: Some(0),
             }),
             ports: Mutex::new(None),
-            life: Mutex::new(()),
+            life: Mutex::new(false),
             pipelines: Mutex::default(),
             verified_reads: AtomicU64::new(0),
             changing: AtomicUsize::new(0),
@@ -168,6 +168,13 @@ impl DnCore {
         self.close_ports()
     }
 
+    /// Kills the node for good.
+    pub(crate) fn retire(&self) -> bool {
+        let mut life = self.life.lock();
+        *life = true;
+        self.close_ports()
+    }
+
     fn close_ports(&self) -> bool {
         let Some(mut ports) = self.ports.lock().take() else { return true };
         self.gate.close();
@@ -194,7 +201,10 @@ impl DnCore {
 
     /// Starts a killed node on its old ports; replicas are as after a real start.
     pub(crate) fn restart(self: &Arc<Self>, announced: bool) -> io::Result<()> {
-        let _life = self.life.lock();
+        let life = self.life.lock();
+        if *life {
+            return Err(io::Error::other("the cluster is being stopped"));
+        }
         if !self.close_ports() {
             return Err(io::Error::other("threads of the node did not end"));
         }
