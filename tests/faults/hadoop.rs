@@ -82,14 +82,26 @@ impl Rig {
         });
     }
 
-    /// The DataNode that stands at most places of the pipelines.
+    /// The DataNode that stands at most places of the pipelines, among those that no file depends
+    /// on alone: a replacement may have failed, and the last node of a pipeline can't be spared.
     fn busiest(&self) -> usize {
         let places = |name: &str| {
             let at = |log: &Log| log.file.pipeline().iter().position(|n| n == name);
             let all: Vec<usize> = self.logs.iter().filter_map(at).collect();
             (all.iter().collect::<BTreeSet<_>>().len(), all.len())
         };
-        (0..4).max_by_key(|i| places(&self.cluster.datanode_address(*i).unwrap())).unwrap()
+        let name = |i: &usize| self.cluster.datanode_address(*i).unwrap();
+        let alone: BTreeSet<String> = self
+            .logs
+            .iter()
+            .map(|l| l.file.pipeline())
+            .filter(|p| p.len() == 1)
+            .flatten()
+            .collect();
+        (0..4)
+            .filter(|i| !alone.contains(&name(i)))
+            .max_by_key(|i| places(&name(i)))
+            .expect("every DataNode is the last one of some file")
     }
 
     fn users_of(&self, node: usize) -> Vec<&Log> {
