@@ -149,8 +149,8 @@ impl FileSystem {
     ///
     /// # Errors
     /// `Config` or `InvalidArgument` for what the caller gave; `UnknownHost`, `Connect`,
-    /// `TimedOut`, `NotHdfs`, `Standby` for the server; `Protection` when it demands encrypted data
-    /// transfer.
+    /// `TimedOut`,
+    /// `NotHdfs`, `Standby` for the server; `Protection` when it demands encrypted data transfer.
     pub fn connect(config: &Config, uri: Option<&str>, deadline: Deadline) -> Result<FileSystem> {
         let default;
         let uri = match uri {

@@ -1,7 +1,7 @@
 //! Reading files: located blocks, one block's data from one replica, failover, streams.
 //!
-//! A read picks a replica ([`failover`]), takes a connection (cached or new), runs one READ_BLOCK
-//! operation on it ([`block_reader`], decisions in [`block_state`]) and gives the connection back.
+//! A read picks a replica (`failover`), takes a connection (cached or new), runs one READ_BLOCK
+//! operation on it (`block_reader`, decisions in `block_state`) and gives the connection back.
 //! Everything runs on the calling thread.
 
 mod block_reader;

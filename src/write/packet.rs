@@ -181,7 +181,8 @@ impl Packet {
         let mut rest = bytes.get(..take).unwrap_or_default();
         while !rest.is_empty() {
             let unhashed = self.data_len - self.hashed;
-            let step = rest.len().min(HASH_STEP.saturating_sub(unhashed).max(1));
+            // A partial chunk that waits for its end must not make the steps small.
+            let step = rest.len().min(HASH_STEP.saturating_sub(unhashed % HASH_STEP).max(1));
             let (now, later) = rest.split_at(step);
             let at = self.data_len;
             if let Some(slot) = self.data_mut().get_mut(at..at + step) {
@@ -190,15 +191,16 @@ impl Packet {
             self.data_len += step;
             rest = later;
             if self.data_len - self.hashed >= HASH_STEP {
-                self.hash();
+                // Whole chunks only: the kernel takes several at once, and `seal` does the rest.
+                self.hash(self.data_len - self.data_len % self.chunk);
             }
         }
         take
     }
 
-    /// Computes the checksums of every byte that has none yet.
-    fn hash(&mut self) {
-        let (chunk, end) = (self.chunk, self.data_len);
+    /// Computes the checksums of the bytes up to `end` that have none yet.
+    fn hash(&mut self, end: usize) {
+        let chunk = self.chunk;
         let ty = self.shape.checksum;
         let sum_len = ty.sum_len();
         if sum_len == 0 {
@@ -208,6 +210,9 @@ impl Packet {
         let Some(buffer) = self.buffer.as_mut() else { return };
         let (sums, data) = buffer.split_at_mut(self.data_start);
         let mut at = self.hashed;
+        if at >= end {
+            return;
+        }
         if !at.is_multiple_of(chunk) {
             let stop = end.min(at - at % chunk + chunk);
             self.running =
@@ -233,7 +238,7 @@ impl Packet {
 
     /// Finishes the packet for the wire under sequence number `seqno`.
     pub(crate) fn seal(&mut self, seqno: i64) {
-        self.hash();
+        self.hash(self.data_len);
         if !self.data_len.is_multiple_of(self.chunk) && self.shape.checksum.sum_len() != 0 {
             let index = self.data_len / self.chunk;
             let running = self.running;
@@ -330,7 +335,7 @@ impl Packet {
         if !aligned || self.data_len as u64 >= most {
             return Ok(false);
         }
-        self.hash();
+        self.hash(self.data_len);
         let want = self.data_max.saturating_mul(4);
         let mut next = Packet::new(
             self.shape,

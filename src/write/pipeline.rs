@@ -61,8 +61,8 @@ impl Target {
         let fits = |len: usize| len == 0 || len == n;
         if !fits(located.storage_types.len()) || !fits(located.storage_i_ds.len()) {
             return Err(Error::protocol(format!(
-                "the NameNode names {n} DataNodes, {} storage types and {} storage ids for block \
-                 {}",
+                "the NameNode names {n} DataNodes, {} storage types and {} storage ids for \
+                 block {}",
                 located.storage_types.len(),
                 located.storage_i_ds.len(),
                 located.b.block_id

@@ -9,6 +9,7 @@ fn hundreds_of_schedules_lose_nothing() {
     let report = run(&options).expect("clusters start");
     assert!(report.failures.is_empty(), "{:#?}", report.failures);
     assert_eq!(report.seeds, 300);
+    assert_eq!(report.left, None);
     // The schedules do what they are for.
     assert!(report.recoveries > 100, "{report:?}");
 }

@@ -103,8 +103,14 @@ fn a_namenode_slower_than_the_deadline_leaves_the_file_usable() {
             wait_for("a flush", || log.flush().is_ok());
             assert_eq!(log.file.durable(), log.len);
             rig.check_acked(&log);
-            let result = timed(40, |d| log.file.close(d));
-            assert!(result.is_ok() || is_passing(&result), "{method}: {result:?}");
+            // On a busy machine the time is up before the method is reached: once more then.
+            for _ in 0..100 {
+                let result = timed(40, |d| log.file.close(d));
+                assert!(result.is_ok() || is_passing(&result), "{method}: {result:?}");
+                if result.is_ok() || rule.fired() > 0 {
+                    break;
+                }
+            }
             rule.disarm();
             log.file.close(ample()).unwrap();
             rig.check_closed(&log, 1);

@@ -174,10 +174,10 @@ impl Loaded {
         }
         let uri = c_text(uri)?;
         let out = &raw mut handle;
-        let connected = library.check(|e| {
-            // SAFETY: a live configuration, a NUL-terminated URI and valid slots.
-            unsafe { (library.dfs_connect)(config, uri.as_ptr(), out, e) }.into()
-        });
+        let uri = uri.as_ptr();
+        // SAFETY: a live configuration, a NUL-terminated URI and valid slots.
+        let connected =
+            library.check(|e| unsafe { (library.dfs_connect)(config, uri, out, e) }.into());
         // SAFETY: our own configuration, not used after this.
         unsafe { (library.dfs_config_free)(config) };
         connected?;

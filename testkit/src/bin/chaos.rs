@@ -62,8 +62,11 @@ fn main() -> ExitCode {
         report.bytes,
         report.late_ms
     );
+    if let Some(left) = &report.left {
+        println!("FAILED: {left}");
+    }
     if report.failures.is_empty() {
-        return ExitCode::SUCCESS;
+        return if report.left.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     let seeds: Vec<String> = report.failures.iter().map(|f| f.seed.to_string()).collect();
     println!("{} failed: seeds {}", seeds.len(), seeds.join(" "));

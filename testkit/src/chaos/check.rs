@@ -33,8 +33,11 @@ pub(super) fn check_file(
     promise: Promise,
     findings: &Findings,
 ) {
-    if !promise.closed && !recover(fs, path) {
-        findings.violation("the lease cannot be recovered".to_owned());
+    if !promise.closed
+        && let Err(why) = recover(fs, path)
+    {
+        let state = describe(mini, path);
+        findings.violation(format!("the lease cannot be recovered: {why}; {state}"));
         return;
     }
     let (least, most) = (promise.least, promise.most);
@@ -60,17 +63,36 @@ pub(super) fn check_file(
     }
 }
 
-/// Has the NameNode close the file.
-fn recover(fs: &FileSystem, path: &str) -> bool {
+/// Has the NameNode close the file; an error has its last words.
+fn recover(fs: &FileSystem, path: &str) -> Result<(), String> {
     let started = Instant::now();
-    let Ok(meta) = fs.metadata() else { return false };
-    while started.elapsed() < Duration::from_secs(40) {
-        if meta.recover_lease(path, Deadline::after_ms(AMPLE_MS)).unwrap_or(false) {
-            return true;
+    let meta = fs.metadata().map_err(|e| e.to_string())?;
+    loop {
+        let answer = meta.recover_lease(path, Deadline::after_ms(AMPLE_MS));
+        if let Ok(true) = answer {
+            return Ok(());
+        }
+        if started.elapsed() > Duration::from_secs(40) {
+            return Err(answer.map_or_else(|e| e.to_string(), |_| "in progress".to_owned()));
         }
         std::thread::sleep(Duration::from_millis(3));
     }
-    false
+}
+
+/// Blocks and replicas of a file, for a report.
+fn describe(mini: &MiniDfs, path: &str) -> String {
+    let mut text = String::new();
+    for id in mini.block_ids(path) {
+        text += &format!("block {id}: {:?}", mini.block_state(id));
+        for r in mini.datanodes().iter().filter_map(|d| d.replica(id)) {
+            text += &format!(
+                ", node {}: stamp {} {:?} {} bytes {} acked",
+                r.datanode, r.generation_stamp, r.state, r.length, r.acked
+            );
+        }
+        text += "; ";
+    }
+    text
 }
 
 fn read(fs: &FileSystem, path: &str) -> dfs::error::Result<Vec<u8>> {

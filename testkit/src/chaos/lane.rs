@@ -71,8 +71,9 @@ impl Lane {
             let mut whole = true;
             for node in self.mini.datanodes() {
                 node.resume();
-                // A node that a rule kills or restarts right now does so in a thread of its own.
-                if !node.is_running() {
+                if node.is_changing() {
+                    whole = false;
+                } else if !node.is_running() {
                     whole = false;
                     let _again = node.restart();
                 }

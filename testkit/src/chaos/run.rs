@@ -56,6 +56,39 @@ pub struct Report {
     pub late_ms: u64,
     /// Time that the run took.
     pub time: Duration,
+    /// Threads and descriptors that were not there before, if any.
+    pub left: Option<String>,
+}
+
+/// Threads and open descriptors of the process.
+struct Resources {
+    threads: usize,
+    descriptors: usize,
+}
+
+impl Resources {
+    fn now() -> Self {
+        // Without /proc nothing is counted, before and after.
+        let count = |path| std::fs::read_dir(path).map_or(0, Iterator::count);
+        Self { threads: count("/proc/self/task"), descriptors: count("/proc/self/fd") }
+    }
+}
+
+/// What is left when all clusters and clients are gone; the library keeps two threads.
+fn left_over(before: &Resources) -> Option<String> {
+    let started = Instant::now();
+    loop {
+        let now = Resources::now();
+        let threads = now.threads.saturating_sub(before.threads + 2);
+        let descriptors = now.descriptors.saturating_sub(before.descriptors);
+        if threads == 0 && descriptors == 0 {
+            return None;
+        }
+        if started.elapsed() > Duration::from_secs(20) {
+            return Some(format!("{threads} threads and {descriptors} descriptors are left"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 impl Report {
@@ -81,6 +114,7 @@ struct Shared<'a> {
 /// When clusters cannot be started.
 pub fn run(options: &Options) -> io::Result<Report> {
     let started = Instant::now();
+    let before = Resources::now();
     let classes = SIZES.len() as u64;
     let first = |class: u64| {
         (options.start..options.start + classes)
@@ -115,6 +149,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         return Err(io::Error::other(error.clone()));
     }
     let mut report = shared.report.into_inner();
+    report.left = left_over(&before);
     report.time = started.elapsed();
     report.failures.sort_by_key(|f| f.seed);
     Ok(report)

@@ -111,6 +111,11 @@ impl DataNode {
         self.0.is_running()
     }
 
+    /// Whether a fault rule that fired is about to kill or restart the node.
+    pub fn is_changing(&self) -> bool {
+        self.0.is_changing()
+    }
+
     /// Stops reading and answering; connections stay, and new ones are accepted.
     pub fn pause(&self) {
         self.0.pause();

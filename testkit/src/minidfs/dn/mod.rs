@@ -17,7 +17,7 @@ mod writer;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -65,6 +65,8 @@ pub(crate) struct DnCore {
     life: Mutex<bool>,
     pipelines: Mutex<Vec<Weak<Pipeline>>>,
     verified_reads: AtomicU64,
+    /// Threads that are about to kill or restart the node.
+    changing: AtomicUsize,
     sink: sink::SinkState,
 }
 
@@ -98,6 +100,7 @@ impl DnCore {
             life: Mutex::new(false),
             pipelines: Mutex::default(),
             verified_reads: AtomicU64::new(0),
+            changing: AtomicUsize::new(0),
             sink: sink::SinkState::default(),
         });
         core.open_ports()?;
@@ -188,13 +191,12 @@ impl DnCore {
 
     /// For connection threads: the node dies, but not on their stack.
     pub(crate) fn kill_later(self: &Arc<Self>) {
-        let core = Arc::clone(self);
         // Nothing more may leave the node, even before the killing thread runs.
         self.gate.close();
         self.conns.shutdown_all();
-        let spawned =
-            std::thread::Builder::new().name("minidfs-kill".to_owned()).spawn(move || core.kill());
-        drop(spawned);
+        self.later("minidfs-kill", |core| {
+            core.kill();
+        });
     }
 
     /// Starts a killed node on its old ports; replicas are as after a real start.
@@ -239,11 +241,28 @@ impl DnCore {
     }
 
     pub(crate) fn restart_later(self: &Arc<Self>, down: Duration) {
+        self.later("minidfs-restart", move |core| {
+            // A node that cannot be started again stays down, as a real one would.
+            let _stays_down = core.restart_for_upgrade(down);
+        });
+    }
+
+    /// Runs something that ends or starts the node on a thread of its own.
+    fn later(self: &Arc<Self>, name: &str, act: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let core = Arc::clone(self);
-        let spawned = std::thread::Builder::new()
-            .name("minidfs-restart".to_owned())
-            .spawn(move || core.restart_for_upgrade(down));
-        drop(spawned);
+        core.changing.fetch_add(1, Ordering::AcqRel);
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            act(&core);
+            core.changing.fetch_sub(1, Ordering::AcqRel);
+        });
+        if spawned.is_err() {
+            self.changing.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a fault is about to kill or restart the node.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.changing.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn pause(&self) {
