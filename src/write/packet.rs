@@ -217,7 +217,7 @@ impl Packet {
             let stop = end.min(at - at % chunk + chunk);
             self.running =
                 checksum::update(ty, self.running, data.get(at..stop).unwrap_or_default());
-            if stop % chunk == 0 {
+            if stop.is_multiple_of(chunk) {
                 put_sum(sums, at / chunk, self.running);
                 self.running = 0;
             }
