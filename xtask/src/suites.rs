@@ -126,8 +126,12 @@ fn run_suite(root: &Path, suite: &Suite) -> Result<(Count, Option<String>), Stri
 fn step<'a>(root: &'a Path, suite: &Suite, name: &'a str, command: &[&str]) -> Step<'a> {
     let program = |word: &&str| match *word {
         "cargo" => run::cargo_program(),
-        csuite::SELF => std::env::current_exe()
-            .map_or_else(|_| "xtask".to_owned(), |p| p.to_string_lossy().into_owned()),
+        // A suite before this one may have built us anew: the system then says that our own file
+        // is deleted, and its place holds the new one.
+        csuite::SELF => std::env::current_exe().map_or_else(
+            |_| "xtask".to_owned(),
+            |p| p.to_string_lossy().trim_end_matches(" (deleted)").to_owned(),
+        ),
         other => other.to_owned(),
     };
     let command = command.iter().map(program).collect();
