@@ -125,6 +125,9 @@ fn status_by_words(remote: &RemoteException) -> Status {
     // Hadoop 3.4 BlockManager#chooseTarget4NewBlock and its 2.x wording.
     if says("could only be written to") || says("could only be replicated to") {
         Status::NoDataNodes
+    // Hadoop 2.7 INode#asDirectory: a file among the parents of a new one.
+    } else if says("Current inode is not a directory") {
+        Status::NotDirectory
     // Hadoop 3.4 FSDirRenameOp#validateOverwrite, which has no classes of its own.
     } else if says("rename destination directory is not empty") {
         Status::NotEmpty
