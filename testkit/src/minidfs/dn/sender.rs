@@ -67,8 +67,10 @@ impl BlockSender {
             )));
         }
         let (data, meta) = replica.open()?;
+        // Hadoop 3.4 BlockSender, the constructor: the header counts even with no checksum behind
+        // it, as in the copy of a replica whose first packet was never acknowledged.
         let stored = read_meta_header(&meta)?;
-        let checksum = if send_checksums && meta.metadata()?.len() > META_HEADER_BYTES {
+        let checksum = if send_checksums {
             stored
         } else {
             Checksum { kind: ChecksumTypeProto::ChecksumNull, chunk: 512 }
