@@ -8,7 +8,7 @@
  * cc program.c $(pkg-config --cflags --libs dfs). The library is libdfs.so.0 or libdfs.a; the
  * header is C99 and C++. It is self-contained: no Java, no init call. It installs no signal or
  * exit handler, prints nothing, changes neither environment, locale nor umask, and only names
- * that begin with dfs_, dfs or DFS_ belong to it. It starts at most two threads of its own, with
+ * that begin with dfs_, dfs or DFS_ belong to it. It starts at most six threads of its own, with
  * all signals blocked. After dlclose it stays loaded.
  *
  * RESULTS AND ERRORS
@@ -296,6 +296,12 @@
 /** With DFS_APPEND: begin a new block, even if the last one has room. */
 #define DFS_NEW_BLOCK 1024
 
+/**
+ * With DFS_WRITE: as dfs_prepare right after opening, so that the first flush costs no more than
+ * any other. dfs_open then takes as long as building a pipeline does.
+ */
+#define DFS_PREPARE 2048
+
 /** Default of a field with three states. */
 #define DFS_DEFAULT 0
 
@@ -322,6 +328,9 @@
 
 /** dfs_hsync also ends the block: the next byte begins a new one. */
 #define DFS_HSYNC_END_BLOCK 2
+
+/** dfs_flush_begin: the DataNodes sync the block to their disks, as for dfs_hsync. */
+#define DFS_FLUSH_SYNC 4
 
 /** A file. */
 #define DFS_KIND_FILE 1
@@ -1140,6 +1149,119 @@ int64_t dfs_file_pipeline(const struct dfs_file *file,
                           char *buffer,
                           size_t size,
                           struct dfs_error **error);
+
+/**
+ * Begins a flush of every byte written before and returns at once, with its ticket: the position
+ * in the file up to which it goes. Any number of flushes may be under way; they complete in the
+ * order in which they were begun, each exactly once.
+ *
+ * A flush that cannot be sent at once (no pipeline stands, all packets of the window are under
+ * way, another thread is in dfs_write) is sent by a thread of the library, or by the first
+ * dfs_flush_wait or dfs_flush_poll that can.
+ *
+ * `flags`: 0 or DFS_FLUSH_SYNC. `error`: may be NULL.
+ *
+ * Returns the position; DFS_E_BAD_FLAGS; or a lasting error, as dfs_write does.
+ *
+ * Threads: any, concurrent. Does not block. Since 0.1.
+ */
+int64_t dfs_flush_begin(struct dfs_file *file, int32_t flags, struct dfs_error **error);
+
+/**
+ * Returns when every flush that was begun up to a position is complete: what dfs_hflush (or, with
+ * DFS_FLUSH_SYNC, dfs_hsync) promises holds for the bytes below it.
+ *
+ * `position`: what dfs_flush_begin returned. `timeout_ms`: limit of this call; 0: that of the
+ * file. `error`: may be NULL.
+ *
+ * Returns DFS_OK; DFS_E_INVALID_ARGUMENT if no flush was begun that reaches the position; or what
+ * dfs_hflush returns. After DFS_E_TIMED_OUT the flush is still under way. After a lasting error
+ * dfs_error_durable_bytes says what is certainly durable; whether the bytes from there up to
+ * dfs_tell became so is unknown.
+ *
+ * Threads: any, concurrent, also for the same position. Blocks as dfs_hflush. Since 0.1.
+ */
+int32_t dfs_flush_wait(struct dfs_file *file,
+                       int64_t position,
+                       uint64_t timeout_ms,
+                       struct dfs_error **error);
+
+/**
+ * Takes in the acknowledgements that are there and says which flushes completed.
+ *
+ * `position`: receives the position up to which flushes are complete; may be NULL. `error`: may
+ * be NULL.
+ *
+ * Returns how many flushes completed since the last poll: every one is counted by exactly one
+ * call, in order. When there is none and others are under way: the lasting error of the file, or
+ * DFS_E_PIPELINE while fewer DataNodes than `options->min_replicas` are in the pipeline. A fault
+ * of the pipeline is repaired by a thread of the library meanwhile. dfs_file_durable says at any
+ * time what is durable, begun flush or not.
+ *
+ * Threads: any, concurrent. Does not block. Since 0.1.
+ */
+int64_t dfs_flush_poll(struct dfs_file *file, int64_t *position, struct dfs_error **error);
+
+/**
+ * Writes as many of `len` bytes as need no waiting, from the first one on.
+ *
+ * `data`: may be NULL if `len` is 0. `len`: bytes. `error`: may be NULL.
+ *
+ * Returns the number of bytes taken, which may be less than `len`; DFS_E_WOULD_BLOCK if none
+ * could be, because another thread is writing, all packets of the window are under way, or a
+ * block ends (a thread of the library sees to the next); or a lasting error, as dfs_write does.
+ *
+ * Threads: any, concurrent; the bytes that one call takes stay together. Does not block.
+ * Since 0.1.
+ */
+int64_t dfs_try_write(struct dfs_file *file,
+                      const void *data,
+                      size_t len,
+                      struct dfs_error **error);
+
+/**
+ * Builds the pipeline of the next block, if none stands, and tells the NameNode about it: the
+ * flush that comes first then costs no more than any other. A block that gets no bytes is given
+ * back when the file is closed. For a log that is to take over at once: open, prepare, switch.
+ *
+ * `error`: may be NULL.
+ *
+ * Returns DFS_OK, or what dfs_write returns. After DFS_E_TIMED_OUT the first write goes on with
+ * it.
+ *
+ * Threads: any, concurrent. Blocks up to the limit of the file, and within it as dfs_write at
+ * the beginning of a block. Since 0.1.
+ */
+int32_t dfs_prepare(struct dfs_file *file, struct dfs_error **error);
+
+/**
+ * Has a thread of the library close a file that was written; returns at once. The limit of the
+ * file counts from when the thread begins. The handle may be freed meanwhile: the close goes on.
+ * Further writes fail with DFS_E_CLOSED, or come before the end. (Not for readers, whose
+ * dfs_close does not wait for a server that is slow.)
+ *
+ * `error`: may be NULL.
+ *
+ * Returns DFS_OK (also if it was begun before); DFS_E_IO if no thread can be started;
+ * DFS_E_WRONG_MODE, DFS_E_NULL_POINTER, DFS_E_BAD_HANDLE, DFS_E_FORKED.
+ *
+ * Threads: any, concurrent. At most four files are closed at the same time, others wait their
+ * turn. Does not block. Since 0.1.
+ */
+int32_t dfs_close_begin(struct dfs_file *file, struct dfs_error **error);
+
+/**
+ * Whether a close that was begun is done.
+ *
+ * `error`: may be NULL.
+ *
+ * Returns 1 if the file is closed, 0 while it is being closed; what dfs_close would have
+ * returned if that failed, once: after DFS_E_TIMED_OUT and other errors that are not lasting
+ * dfs_close_begin or dfs_close may be called again. DFS_E_INVALID_ARGUMENT if no close was begun.
+ *
+ * Threads: any, concurrent. Does not block. Since 0.1.
+ */
+int32_t dfs_close_poll(struct dfs_file *file, struct dfs_error **error);
 
 /**
  * Reads at the cursor and moves it: fills the buffer unless the file ends before.

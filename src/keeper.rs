@@ -1,10 +1,14 @@
 //! The background threads: `hdfs-keeper` tends idle things and never blocks on I/O, `hdfs-lease`
-//! renews leases. Both start on first need, and this is the only file that spawns.
+//! renews leases, and at most [`WORKERS`] `hdfs-work` threads do what a call that must not wait
+//! leaves undone (the end of a file, a pipeline for a flush that was only begun). All start on
+//! first need, workers end when idle, and this is the only file that spawns.
 use crate::dfs_log;
+use crate::error::{Error, Result, Status};
 use crate::sys::fork::PerProcess;
 use crate::sys::thread;
 use parking_lot::{Condvar, Mutex};
-use std::sync::Weak;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Pause between two rounds of the keeper.
@@ -111,6 +115,119 @@ impl<T: ?Sized + Send + Sync + 'static> Group<T> {
     }
 }
 
+/// Most worker threads of the process.
+pub const WORKERS: usize = 4;
+/// How long a worker without work stays.
+const WORKER_IDLE: Duration = Duration::from_secs(10);
+
+/// Work for a worker thread: it may block within limits of its own.
+pub type Task = Box<dyn FnOnce() + Send>;
+
+/// The worker threads and what waits for them.
+struct Work {
+    state: Mutex<WorkState>,
+    wake: Condvar,
+}
+
+struct WorkState {
+    queue: VecDeque<Task>,
+    threads: usize,
+    idle: usize,
+    stopping: bool,
+    handles: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Work {
+    fn new() -> Arc<Work> {
+        Arc::new(Work {
+            state: Mutex::new(WorkState {
+                queue: VecDeque::new(),
+                threads: 0,
+                idle: 0,
+                stopping: false,
+                handles: Vec::new(),
+            }),
+            wake: Condvar::new(),
+        })
+    }
+
+    fn submit(self: &Arc<Work>, task: Task) -> Result<()> {
+        let mut state = self.state.lock();
+        state.queue.push_back(task);
+        if state.idle >= state.queue.len() || state.threads >= WORKERS {
+            self.wake.notify_one();
+            return Ok(());
+        }
+        let work = Arc::clone(self);
+        match thread::spawn("hdfs-work", move || work.run()) {
+            Ok(handle) => {
+                state.handles.retain(|h| !h.is_finished());
+                state.handles.push(handle);
+                state.threads += 1;
+                Ok(())
+            }
+            // Another worker will come to it.
+            Err(_) if state.threads > 0 => Ok(()),
+            Err(e) => {
+                state.queue.pop_back();
+                let text = format!("a worker thread cannot be started: {e}");
+                Err(Error::new(Status::Io, text))
+            }
+        }
+    }
+
+    fn run(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(task) = state.queue.pop_front() {
+                drop(state);
+                // A worker outlives the panic of a task, as a caller's thread would.
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).is_err() {
+                    dfs_log!(Error, "a task of the thread hdfs-work panicked");
+                }
+                state = self.state.lock();
+                continue;
+            }
+            if state.stopping {
+                break;
+            }
+            state.idle += 1;
+            let timed_out = self.wake.wait_for(&mut state, WORKER_IDLE).timed_out();
+            state.idle -= 1;
+            if timed_out && state.queue.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+    }
+
+    /// Does what is queued and ends the threads.
+    fn stop(&self) {
+        let handles = {
+            let mut state = self.state.lock();
+            state.stopping = true;
+            std::mem::take(&mut state.handles)
+        };
+        self.wake.notify_all();
+        for handle in handles {
+            if handle.join().is_err() {
+                dfs_log!(Error, "a worker thread ended with a panic");
+            }
+        }
+        self.state.lock().stopping = false;
+    }
+}
+
+static WORK: PerProcess<Arc<Work>> = PerProcess::new();
+
+/// Has a worker thread run `task` as soon as one is free; tasks begin in order.
+///
+/// # Errors
+/// `Io` when there is no worker and none can be started; the task is dropped.
+pub fn submit(task: Task) -> Result<()> {
+    WORK.get(Work::new).submit(task)
+}
+
 static KEEPER: PerProcess<Group<dyn Tended>> = PerProcess::new();
 static LEASE: PerProcess<Group<dyn Renewed>> = PerProcess::new();
 
@@ -129,8 +246,10 @@ pub fn register_renewed(item: Weak<dyn Renewed>) {
         .register(item, "hdfs-lease", second, |item| item.renew(crate::time::now()));
 }
 
-/// Stops both threads and waits for them; a later registration starts them again.
+/// Stops all threads and waits for them; a later need starts them again. Tasks that wait for a
+/// worker are done first.
 pub fn shutdown() {
+    WORK.get(Work::new).stop();
     KEEPER.get(Group::new).stop();
     LEASE.get(Group::new).stop();
 }
@@ -147,6 +266,25 @@ mod tests {
         fn tend(&self, _now: Instant) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn tasks_run_on_few_threads_and_survive_a_panic() {
+        let work = Work::new();
+        let done = Arc::new(AtomicU32::new(0));
+        for i in 0..50 {
+            let done = Arc::clone(&done);
+            let task = move || {
+                std::thread::sleep(Duration::from_millis(1));
+                done.fetch_add(1, Ordering::Relaxed);
+                assert!(i % 10 != 3, "wanted");
+            };
+            work.submit(Box::new(task)).unwrap();
+            assert!(work.state.lock().threads <= WORKERS);
+        }
+        work.stop();
+        assert_eq!(done.load(Ordering::Relaxed), 50);
+        assert_eq!(work.state.lock().threads, 0);
     }
 
     #[test]

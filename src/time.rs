@@ -10,6 +10,11 @@ impl Deadline {
     /// No limit of its own: only the limits of the steps inside apply.
     pub const NONE: Deadline = Deadline(None);
 
+    /// Has passed already: the call does what needs no waiting.
+    pub fn at_once() -> Deadline {
+        Deadline(Some(Instant::now()))
+    }
+
     /// `duration` from now; a zero duration means no limit (as Hadoop's timeouts read 0).
     pub fn after(duration: Duration) -> Deadline {
         if duration.is_zero() {

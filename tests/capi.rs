@@ -169,6 +169,7 @@ macro_rules! on_every_server {
 on_every_server!(
     every_call_works,
     a_forked_child_starts_afresh,
+    calls_that_never_wait,
     bare_ctypes_work,
     warm_calls_allocate_nothing,
     the_log_example,
@@ -296,12 +297,17 @@ fn every_call_works(server: &Server) {
 fn address_sanitizer_finds_nothing() {
     let server = Server::minidfs();
     let flags = ["-std=c11", "-fsanitize=address", "-fno-omit-frame-pointer"];
-    for source in ["round_trip", "fork", "races"] {
+    for source in ["round_trip", "fork", "races", "tickets"] {
         let built = compile("cc", source, "asan", &flags);
         let mut command = program(built);
         command.env("ASAN_OPTIONS", "detect_leaks=1:exitcode=99");
         run(command.arg(&server.uri).arg(server.directory()));
     }
+}
+
+fn calls_that_never_wait(server: &Server) {
+    let built = compile("cc", "tickets", &server.directory()[1..], &["-std=c11"]);
+    run(program(built).arg(&server.uri).arg(server.directory()));
 }
 
 fn a_forked_child_starts_afresh(server: &Server) {

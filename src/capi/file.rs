@@ -68,6 +68,11 @@ impl FileObject {
         }
     }
 
+    /// The time limit of a call, ms; 0 is none.
+    pub(super) fn limit_ms(&self) -> u64 {
+        self.limit.ms()
+    }
+
     #[inline]
     pub(super) fn deadline(&self) -> Deadline {
         self.limit.deadline()

@@ -18,6 +18,7 @@ mod config;
 mod error;
 mod file;
 mod file_system;
+mod flush;
 mod handle;
 mod list;
 mod locations;

@@ -253,6 +253,9 @@ impl Stream {
             w.sealed_in_block = 0;
             return Ok(());
         }
+        if w.sealed_in_block == 0 && w.block.as_ref().is_some_and(|b| !b.ending) {
+            return self.drop_empty_block(w, deadline);
+        }
         // Hadoop 3.4 DataStreamer#run: the end packet waits for all data to be acknowledged, or
         // recovery could not tell what the replicas hold.
         self.wait_owner(w, deadline, |acks| acks.unacked.is_empty())?;
@@ -273,6 +276,22 @@ impl Stream {
         acks.reader = None;
         acks.conn = None;
         acks.node_names.clear();
+        Ok(())
+    }
+
+    /// A block that was prepared and got no bytes goes back to the NameNode.
+    fn drop_empty_block(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+        // A sync of it may still be under way.
+        self.wait_owner(w, deadline, |acks| acks.unacked.is_empty())?;
+        let Some(block) = w.block.take() else { return Ok(()) };
+        w.give_back = Some(block.target.block);
+        let mut acks = self.acks.lock();
+        acks.epoch += 1;
+        acks.reader = None;
+        acks.conn = None;
+        acks.node_names.clear();
+        drop(acks);
+        self.persist.store(false, Ordering::Relaxed);
         Ok(())
     }
 

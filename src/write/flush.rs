@@ -51,11 +51,17 @@ impl Stream {
 
     /// Notes that a flush came through, unless the bytes are acknowledged by fewer DataNodes than
     /// the caller accepts.
-    fn check_floor(&self) -> Result<()> {
-        let mut acks = self.acks.lock();
-        acks.flushed = true;
+    pub(super) fn check_floor(&self) -> Result<()> {
+        self.acks.lock().flushed = true;
+        self.check_floor_only()
+    }
+
+    /// The same without noting a flush.
+    pub(super) fn check_floor_only(&self) -> Result<()> {
+        let acks = self.acks.lock();
         let (live, floor) = (acks.node_count, self.options.min_replicas as usize);
-        if live >= floor || acks.conn.is_none() {
+        let between_blocks = acks.conn.is_none() && acks.broken.is_none();
+        if live >= floor || between_blocks {
             return Ok(());
         }
         Err(Error::new(
@@ -69,14 +75,16 @@ impl Stream {
     /// Tells the NameNode the length once a pipeline, or whenever `always`.
     // Hadoop 3.4 DFSOutputStream#flushOrSync: without it a restarted NameNode would not know the
     // block, and a reader could not find flushed bytes.
-    fn persist(&self, always: bool, deadline: Deadline) -> Result<()> {
+    pub(super) fn persist(&self, always: bool, deadline: Deadline) -> Result<()> {
         if !self.persist.load(Ordering::Relaxed) && !always {
             return Ok(());
         }
         // The lock keeps the length and the NameNode's last block together: a block allocated
         // meanwhile would be given the length of the one before, and could then not be completed.
         let mut writer = self.lock_writer(deadline)?;
-        self.persist.store(false, Ordering::Relaxed);
+        if !self.persist.load(Ordering::Relaxed) && !always {
+            return Ok(());
+        }
         // Differs: a call with a deadline persists the block list only, unless the length is asked
         // for. It might end before the NameNode acts, which would then take the length for that of
         // a later block.
@@ -87,8 +95,10 @@ impl Stream {
         };
         let file = &self.file;
         let result = self.ctx.namenode.fsync(&file.path, file.file_id, length, deadline);
+        // Pipelines change under the lock only: what was told is still true.
+        // Differs: in Java a second flush returns while the first one still tells the NameNode.
+        self.persist.store(result.is_err(), Ordering::Relaxed);
         result.map_err(|error| {
-            self.persist.store(true, Ordering::Relaxed);
             if length > 0 && is_passing(&error) {
                 writer.stale_length = true;
             }

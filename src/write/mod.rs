@@ -1,12 +1,13 @@
 //! The write path: packets, the pipeline of one block, the output stream.
 //!
 //! Everything runs on the calling thread: `write` copies into the current packet and sends full
-//! ones, `hflush` seals and sends what is there and reads acks itself. The only other thread that
-//! ever touches a stream is the keeper, which sends heartbeats on idle pipelines and only tries
-//! the locks.
+//! ones, `hflush` seals and sends what is there and reads acks itself. The keeper thread sends
+//! heartbeats on idle pipelines and only tries the locks; worker threads do what calls that never
+//! wait leave undone.
 
 mod ack_reader;
 mod block;
+mod closing;
 mod congestion_state;
 mod flush;
 mod output_stream;
@@ -16,10 +17,12 @@ mod recovery;
 mod recovery_state;
 mod replacement;
 mod sender;
+mod ticket;
 
 pub use output_stream::{
     FileIdentity, OutputStream, Start, StreamOptions, SyncMode, check_options,
 };
+pub use ticket::FlushProgress;
 
 use crate::buf::BufferPool;
 use crate::conf::client_config::ClientConfig;

@@ -1,10 +1,12 @@
 //! A file being written.
 use super::ack_reader::AckReader;
+use super::closing::Closing;
 use super::congestion_state::{Congestion, SlowNodes};
 use super::packet::{Packet, PacketShape};
 use super::pipeline::Target;
 use super::recovery::Recovery;
 use super::recovery_state::Progress;
+use super::ticket::{FlushProgress, Tickets, check_mode};
 use super::{LeaseHolder, WriteContext};
 use crate::checksum::ChecksumType;
 use crate::dfs_log;
@@ -191,6 +193,11 @@ pub(super) struct Stream {
     pub(super) pos: AtomicU64,
     /// The block list of the NameNode has to be persisted at the next flush.
     pub(super) persist: AtomicBool,
+    /// Flushes that were begun.
+    pub(super) tickets: Mutex<Tickets>,
+    /// A worker thread has this file in its queue.
+    pub(super) driven: AtomicBool,
+    pub(super) closing: Mutex<Closing>,
     /// False once the file is broken: lets the warm write notice without a second lock.
     alive: AtomicBool,
     lease: AtomicU64,
@@ -271,6 +278,9 @@ impl OutputStream {
             acked: Condvar::new(),
             pos: AtomicU64::new(0),
             persist: AtomicBool::new(false),
+            tickets: Mutex::default(),
+            driven: AtomicBool::new(false),
+            closing: Mutex::default(),
             alive: AtomicBool::new(true),
             lease: AtomicU64::new(0),
             ctx,
@@ -349,6 +359,70 @@ impl OutputStream {
         self.stream.flush(mode, deadline)
     }
 
+    /// Appends as many of `bytes` as need no waiting, from the first on; returns how many. 0: all
+    /// buffers are under way, or a block ends; a worker thread sees to it.
+    ///
+    /// # Errors
+    /// The file's lasting error; `Closed`.
+    pub fn write_at_once(&self, bytes: &[u8]) -> Result<usize> {
+        self.stream.write_at_once(bytes)
+    }
+
+    /// Builds the pipeline of the next block now and tells the NameNode about it, so that the
+    /// first flush costs no more than any other. A block that then stays empty is given back.
+    ///
+    /// # Errors
+    /// As [`OutputStream::write`]; after `TimedOut` the first write goes on with it.
+    pub fn prepare(&self, deadline: Deadline) -> Result<()> {
+        self.stream.prepare(deadline)
+    }
+
+    /// Begins a flush of everything accepted so far and returns at once; the result is the
+    /// position up to which it goes. Any number may be under way; they complete in order.
+    ///
+    /// # Errors
+    /// The file's lasting error; `Closed`; `Unsupported` for `update_length` and `end_block`.
+    pub fn flush_begin(&self, mode: SyncMode) -> Result<u64> {
+        check_mode(mode)?;
+        self.stream.flush_begin(mode.sync)
+    }
+
+    /// Returns when every flush that was begun up to `position` is complete.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if none was begun that reaches it; else as [`OutputStream::flush`].
+    pub fn flush_wait(&self, position: u64, deadline: Deadline) -> Result<()> {
+        self.stream.flush_wait(position, deadline)
+    }
+
+    /// What completed since the last poll; does not wait. Every begun flush is counted by exactly
+    /// one poll.
+    ///
+    /// # Errors
+    /// The file's lasting error, once everything that completed before it is told; `Pipeline`
+    /// while fewer replicas are live than the file's floor.
+    pub fn flush_poll(&self) -> Result<FlushProgress> {
+        self.stream.flush_poll()
+    }
+
+    /// Has a worker thread close the file, within `limit_ms` (0: only the limits of the steps).
+    /// The stream may be dropped meanwhile.
+    ///
+    /// # Errors
+    /// `Io` when no worker can be started.
+    pub fn close_begin(&self, limit_ms: u64) -> Result<()> {
+        self.stream.close_begin(limit_ms)
+    }
+
+    /// Whether the file is closed. Does not wait.
+    ///
+    /// # Errors
+    /// What [`OutputStream::close`] returned on the worker, once; a close may then be begun again.
+    /// `InvalidArgument` when none was begun.
+    pub fn close_poll(&self) -> Result<bool> {
+        self.stream.close_poll()
+    }
+
     /// Flushes, ends the last block and completes the file. May be called again after `TimedOut`.
     ///
     /// # Errors
@@ -382,7 +456,9 @@ impl OutputStream {
 
 impl Drop for OutputStream {
     fn drop(&mut self) {
-        self.stream.abandon();
+        if !self.stream.is_closing() {
+            self.stream.abandon();
+        }
     }
 }
 
@@ -461,7 +537,7 @@ impl Stream {
 
     /// The warm case of a write: room in the current packet. A broken or closed file has no packet.
     #[inline]
-    fn fill_packet(&self, w: &mut Writer, bytes: &[u8]) -> bool {
+    pub(super) fn fill_packet(&self, w: &mut Writer, bytes: &[u8]) -> bool {
         match w.packet.as_mut() {
             Some(packet) if packet.room() > bytes.len() && self.alive.load(Ordering::Relaxed) => {
                 packet.fill(bytes);
@@ -509,7 +585,16 @@ impl Stream {
         Ok(())
     }
 
-    fn close(&self, deadline: Deadline) -> Result<()> {
+    fn prepare(&self, deadline: Deadline) -> Result<()> {
+        let mut writer = self.lock_writer(deadline)?;
+        self.check_open(&writer)?;
+        self.settle(&mut writer, deadline)?;
+        self.ensure_block(&mut writer, deadline)?;
+        drop(writer);
+        self.persist(false, deadline)
+    }
+
+    pub(super) fn close(&self, deadline: Deadline) -> Result<()> {
         let mut writer = self.lock_writer(deadline)?;
         let w = &mut *writer;
         if let Some(error) = self.acks.lock().broken.as_ref() {

@@ -141,7 +141,7 @@ impl Stream {
 
     /// Sends what the socket takes of the last packet; true when nothing is left to send (or the
     /// pipeline is at fault, which the next wait handles).
-    fn try_push(&self, acks: &mut MutexGuard<'_, Acks>) -> bool {
+    pub(super) fn try_push(&self, acks: &mut MutexGuard<'_, Acks>) -> bool {
         let Some(mut sent) = acks.partial else { return true };
         let (Some(conn), Some(packet)) = (acks.conn.as_ref(), acks.unacked.back()) else {
             return true;
@@ -248,10 +248,15 @@ impl Stream {
         }
     }
 
+    /// Whether as many packets are outstanding as may be.
+    pub(super) fn is_window_full(&self, acks: &Acks) -> bool {
+        let packets = self.ctx.config.max_packets_in_flight.max(1);
+        acks.unacked.len() >= packets || acks.unacked_memory >= WINDOW_BYTES
+    }
+
     /// Waits until one more packet may be outstanding.
     fn wait_window(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
-        let packets = self.ctx.config.max_packets_in_flight.max(1);
-        let full = |a: &Acks| a.unacked.len() >= packets || a.unacked_memory >= WINDOW_BYTES;
+        let full = |a: &Acks| self.is_window_full(a);
         let mut acks = self.acks.lock();
         if acks.congestion.is_due() {
             acks = self.back_off(acks, deadline);
@@ -391,7 +396,7 @@ impl Stream {
     }
 
     /// Reads the acks that are there, without waiting.
-    fn try_drain(&self, acks: &mut Acks) {
+    pub(super) fn try_drain(&self, acks: &mut Acks) {
         let Some(mut reader) = acks.reader.take() else { return };
         let got = reader.receive(Deadline::NONE, false);
         self.absorb(acks, &mut reader, got);

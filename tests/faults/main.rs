@@ -17,3 +17,4 @@ mod rig;
 mod setup;
 mod streaming;
 mod threads;
+mod tickets;

@@ -2,7 +2,7 @@
 use std::path::Path;
 
 /// Files of src/capi in the order of the header's sections.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 16] = [
     "status",
     "error",
     "version",
@@ -12,6 +12,7 @@ const SOURCES: [&str; 15] = [
     "open",
     "file",
     "write",
+    "flush",
     "read",
     "metadata",
     "list",
