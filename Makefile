@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench check fix fuzz install uninstall setup clean help
+.PHONY: build demo test bench check fix fuzz chaos install uninstall setup clean help
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -63,6 +63,12 @@ fix:
 fuzz:
 	@.ci/setup build fuzz
 	@fuzz/run "$(TARGET)" "$(or $(FUZZ_S),60)"
+
+## chaos: SEEDS (10000) random fault schedules of writers, a check after each; START=seed replays
+chaos:
+	@.ci/setup build
+	@$(CARGO) run --quiet --release -p dfs-testkit --bin chaos -- --seeds $(or $(SEEDS),10000) \
+		--start $(or $(START),0)
 
 ## install: libraries, dfs.h, dfs.pc and CMake files below DESTDIR/PREFIX (/usr/local)
 # Empty LIBDIR or INCLUDEDIR (make demo) mean their places below PREFIX.

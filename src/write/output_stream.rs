@@ -607,6 +607,7 @@ impl Stream {
             return Ok(());
         }
         self.settle(w, deadline)?;
+        self.push_tickets(w, deadline)?;
         if w.packet.as_ref().is_some_and(|p| p.new_bytes() > 0) {
             self.send_current(w, self.options.sync_block, false, deadline)?;
         }
@@ -615,6 +616,8 @@ impl Stream {
         }
         w.packet = None;
         self.complete(w, deadline)?;
+        // The NameNode knows all blocks of a complete file.
+        self.persist.store(false, Ordering::Relaxed);
         w.closed = true;
         self.end_lease();
         Ok(())

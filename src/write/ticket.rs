@@ -274,7 +274,7 @@ impl Stream {
     }
 
     /// Sends the packet that the begun flushes wait for.
-    fn push_tickets(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
+    pub(super) fn push_tickets(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
         // Only these: one with a sync may come while the packet is sealed.
         let (count, sync) = self.tickets.lock().unsent();
         if count == 0 {

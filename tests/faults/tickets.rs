@@ -363,6 +363,20 @@ fn a_close_in_the_background_is_polled() {
 }
 
 #[test]
+fn begun_flushes_are_complete_when_the_file_is() {
+    let rig = Rig::new(3);
+    let mut log = rig.create();
+    log.write(1000).unwrap();
+    let position = log.file.flush_begin(FLUSH).unwrap();
+    log.file.close(ample()).unwrap();
+    log.file.flush_wait(position, ample()).unwrap();
+    assert_eq!(log.file.flush_poll().unwrap().completed, 1);
+    rig.check_closed(&log, 3);
+    drop(log);
+    rig.check_leaks();
+}
+
+#[test]
 fn a_close_in_the_background_that_fails_is_told_once_and_may_be_repeated() {
     let rig = Rig::new(3);
     let mut log = rig.create();

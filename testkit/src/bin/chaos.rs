@@ -8,7 +8,8 @@ const USAGE: &str = "usage: chaos [--seeds N] [--start N] [--lanes N]
 
   --seeds N   number of schedules (1000)
   --start N   first seed (0)
-  --lanes N   clusters that work at once (24)";
+  --lanes N   clusters that work at once (24)
+  --show N    prints the schedule of seed N and runs nothing";
 
 fn parse() -> Result<Option<Options>, String> {
     let mut options =
@@ -21,6 +22,10 @@ fn parse() -> Result<Option<Options>, String> {
         let value = args.next().ok_or_else(|| format!("{name} needs a value"))?;
         let number: u64 = value.parse().map_err(|e| format!("{name} {value}: {e}"))?;
         match name.as_str() {
+            "--show" => {
+                println!("{:#?}", dfs_testkit::chaos::Schedule::new(number));
+                std::process::exit(0);
+            }
             "--seeds" => options.seeds = number,
             "--start" => options.start = number,
             "--lanes" => options.lanes = usize::try_from(number).unwrap_or(usize::MAX).min(256),

@@ -106,11 +106,24 @@ impl Lane {
             file: &file,
             write_turn: Mutex::new(()),
             acked: AtomicU64::new(schedule.before.unwrap_or(0) as u64),
+            begun: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             findings: &findings,
         };
+        if schedule.prepared {
+            file.prepare(Deadline::after_ms(AMPLE_MS)).map_err(text)?;
+        }
         work.run();
-        let acked = work.acked.load(Ordering::Relaxed);
         let closed = self.end(schedule, &file, &findings)?;
+        if closed {
+            work.poll("poll after close");
+            let (begun, told) = (&work.begun, &work.told);
+            let (begun, told) = (begun.load(Ordering::Relaxed), told.load(Ordering::Relaxed));
+            if begun != told {
+                findings.violation(format!("{told} of {begun} flushes completed by the close"));
+            }
+        }
+        let acked = work.acked.load(Ordering::Relaxed);
         let promise = Promise {
             seed: schedule.seed,
             least: acked.max(file.durable()),
@@ -148,8 +161,13 @@ impl Lane {
         file: &OutputStream,
         findings: &Findings,
     ) -> Result<bool, String> {
-        if let End::Close { limit_ms } = schedule.end {
-            match findings.timed("close", limit_ms, |d| file.close(d)) {
+        let first = match schedule.end {
+            End::Close { limit_ms } => Some(findings.timed("close", limit_ms, |d| file.close(d))),
+            End::Background { limit_ms } => Some(close_in_background(file, limit_ms, findings)),
+            End::Abandon => None,
+        };
+        if let Some(first) = first {
+            match first {
                 Ok(()) => {
                     self.heal()?;
                     return Ok(true);
@@ -177,6 +195,28 @@ impl Lane {
                 debug_assert_ne!(status, Status::Internal);
                 Ok(false)
             }
+        }
+    }
+}
+
+/// Has a worker close the file, and asks until that is done.
+fn close_in_background(
+    file: &OutputStream,
+    limit_ms: u64,
+    findings: &Findings,
+) -> dfs::error::Result<()> {
+    findings.timed("beginning a close", 1, |_| file.close_begin(limit_ms))?;
+    // The workers are shared by all schedules, so a close may wait for its turn.
+    let until = Instant::now() + Duration::from_millis(limit_ms + 2 * AMPLE_MS);
+    loop {
+        match findings.timed("polling a close", 1, |_| file.close_poll()) {
+            Ok(true) => return Ok(()),
+            Ok(false) if Instant::now() > until => {
+                findings.violation("a close in the background does not end");
+                return file.close(Deadline::after_ms(AMPLE_MS));
+            }
+            Ok(false) => std::thread::sleep(Duration::from_millis(2)),
+            Err(error) => return Err(error),
         }
     }
 }
@@ -259,6 +299,8 @@ fn connect(mini: &MiniDfs, settings: &[(&str, &str)]) -> Result<FileSystem, Stri
         ("dfs.client.datanode-restart.timeout", "250ms"),
         ("dfs.client.congestion.backoff.mean.time", "4"),
         ("dfs.client.congestion.backoff.max.time", "20"),
+        // A block whose only replica died before its report keeps addBlock waiting for ever.
+        ("dfs.client.block.write.locateFollowingBlock.initial.delay.ms", "60"),
         ("dfs.client.retry.window.base", "20"),
         ("dfs.client.retry.interval-ms.get-last-block-length", "20"),
     ];

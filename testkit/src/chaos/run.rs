@@ -13,6 +13,9 @@ use super::schedule::{SIZES, Schedule};
 /// A schedule that takes longer than this hangs: its calls have limits far below.
 const HANG: Duration = Duration::from_secs(300);
 
+/// A schedule that runs this long is named with the progress.
+const SLOW: Duration = Duration::from_secs(5);
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -74,12 +77,13 @@ impl Resources {
     }
 }
 
-/// What is left when all clusters and clients are gone; the library keeps two threads.
+/// What is left when all clusters and clients are gone; the library keeps two threads, and idle
+/// workers for a while.
 fn left_over(before: &Resources) -> Option<String> {
     let started = Instant::now();
     loop {
         let now = Resources::now();
-        let threads = now.threads.saturating_sub(before.threads + 2);
+        let threads = now.threads.saturating_sub(before.threads + 2 + dfs::keeper::WORKERS);
         let descriptors = now.descriptors.saturating_sub(before.descriptors);
         if threads == 0 && descriptors == 0 {
             return None;
@@ -228,6 +232,12 @@ impl Shared<'_> {
                     report.broken,
                     report.failures.len()
                 );
+                drop(report);
+                let running = self.running.lock();
+                let oldest = running.iter().min_by_key(|r| r.1);
+                if let Some((seed, since)) = oldest.filter(|r| r.1.elapsed() > SLOW) {
+                    println!("  seed {seed} has been running for {:.1?}", since.elapsed());
+                }
             }
             let hanging =
                 self.running.lock().iter().find(|(_, s)| s.elapsed() > HANG).map(|r| *r.0);

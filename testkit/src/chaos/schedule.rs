@@ -55,8 +55,28 @@ pub(super) enum Action {
 /// What a thread does next.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Write { len: usize, limit_ms: u64 },
-    Flush { mode: SyncMode, limit_ms: u64 },
+    Write {
+        len: usize,
+        limit_ms: u64,
+    },
+    Flush {
+        mode: SyncMode,
+        limit_ms: u64,
+    },
+    /// Writes what needs no waiting.
+    WriteAtOnce {
+        len: usize,
+    },
+    /// Begins a flush.
+    Begin {
+        sync: bool,
+    },
+    /// Waits for the flush that was begun last.
+    Wait {
+        limit_ms: u64,
+    },
+    /// Asks which flushes completed.
+    Poll,
     Act(Action),
     Read,
     Sleep(Duration),
@@ -67,6 +87,11 @@ pub(super) enum Step {
 pub(super) enum End {
     /// Closed while the faults still act, if need be again afterwards.
     Close {
+        /// Limit of the first attempt.
+        limit_ms: u64,
+    },
+    /// Closed on a worker thread, which may take that long; if need be again afterwards.
+    Background {
         /// Limit of the first attempt.
         limit_ms: u64,
     },
@@ -87,6 +112,8 @@ pub struct Schedule {
     pub(super) sync_block: bool,
     pub(super) fail_fast: bool,
     pub(super) min_replicas: u32,
+    /// The pipeline is built before the first write.
+    pub(super) prepared: bool,
     /// Bytes of a first, undisturbed life of the file; the schedule then appends.
     pub(super) before: Option<usize>,
     pub(super) threads: Vec<Vec<Step>>,
@@ -123,6 +150,7 @@ impl Schedule {
             sync_block: chance(r, 20),
             fail_fast: chance(r, 5),
             min_replicas: if chance(r, 10) { 2 } else { 0 },
+            prepared: false,
             before: chance(r, 20).then(|| 1 + below(r, 5000)),
             threads,
             end: match below(r, 10) {
@@ -131,8 +159,41 @@ impl Schedule {
                 _ => End::Close { limit_ms: AMPLE_MS },
             },
         };
+        this.wait_less(&mut Rng::new(seed ^ 0x71C_4E75));
         this.leave_corruption_alone();
         this
+    }
+
+    /// Has some schedules use the calls that never wait.
+    fn wait_less(&mut self, r: &mut Rng) {
+        self.prepared = chance(r, 25);
+        if let End::Close { limit_ms } = self.end
+            && chance(r, 25)
+        {
+            self.end = End::Background { limit_ms };
+        }
+        if !chance(r, 35) {
+            return;
+        }
+        for script in &mut self.threads {
+            let steps = std::mem::take(script);
+            for step in steps {
+                match step {
+                    Step::Flush { mode, limit_ms } if chance(r, 70) => {
+                        script.push(Step::Begin { sync: mode.sync });
+                        match below(r, 4) {
+                            0 => script.push(Step::Wait { limit_ms }),
+                            1 | 2 => script.push(Step::Poll),
+                            _ => {}
+                        }
+                    }
+                    Step::Write { len, .. } if chance(r, 40) => {
+                        script.push(Step::WriteAtOnce { len });
+                    }
+                    step => script.push(step),
+                }
+            }
+        }
     }
 
     /// Only the last DataNode of a pipeline looks at checksums, in Hadoop as here: if it is lost
@@ -432,5 +493,9 @@ mod tests {
             assert!(all.contains(kind), "{kind}");
         }
         assert!((0..300).map(Schedule::new).filter(Schedule::is_mild).count() > 20);
+        let all = (0..300).map(Schedule::new).fold(String::new(), |all, s| all + &format!("{s:?}"));
+        for kind in ["WriteAtOnce", "Begin", "Wait", "Poll", "Background", "prepared: true"] {
+            assert!(all.contains(kind), "{kind}");
+        }
     }
 }

@@ -29,6 +29,9 @@ pub(super) struct Work<'a> {
     pub(super) write_turn: Mutex<()>,
     /// File bytes that a flush has acknowledged.
     pub(super) acked: AtomicU64,
+    /// Flushes that were begun and, summed over polls, told as complete.
+    pub(super) begun: AtomicU64,
+    pub(super) told: AtomicU64,
     pub(super) findings: &'a Findings,
 }
 
@@ -100,6 +103,7 @@ impl<'a> Work<'a> {
     where
         'a: 's,
     {
+        let mut begun = None;
         for (i, step) in script.iter().enumerate() {
             let what = format!("thread {thread} step {i}");
             let over = match step {
@@ -110,6 +114,17 @@ impl<'a> Work<'a> {
                         self.findings.timed(&what, *limit_ms, |d| self.file.flush(*mode, d));
                     self.flushed(&what, goal, result)
                 }
+                Step::WriteAtOnce { len } => self.write_at_once(&what, *len),
+                Step::Begin { sync } => self.begin(&what, *sync, &mut begun),
+                Step::Wait { limit_ms } => match begun {
+                    Some(goal) => {
+                        let wait = |d| self.file.flush_wait(goal, d);
+                        let result = self.findings.timed(&what, *limit_ms, wait);
+                        self.flushed(&what, goal, result)
+                    }
+                    None => false,
+                },
+                Step::Poll => self.poll(&what),
                 Step::Act(action) => {
                     self.act(action, scope);
                     false
@@ -140,6 +155,64 @@ impl<'a> Work<'a> {
             self.findings.violation(format!("{what}: {accepted} of {len} bytes were accepted"));
         }
         result.is_err_and(|e| self.findings.take_error(what, e))
+    }
+
+    fn write_at_once(&self, what: &str, len: usize) -> bool {
+        let _turn = self.write_turn.lock();
+        let before = self.file.pos();
+        let bytes = data::bytes(self.schedule.seed, before, len);
+        let result = self.findings.timed(what, 1, |_| self.file.write_at_once(&bytes));
+        let accepted = self.file.pos() - before;
+        match result {
+            Ok(taken) => {
+                if taken as u64 != accepted || taken > len {
+                    let text = format!("{what}: {taken} of {len} bytes taken, in truth {accepted}");
+                    self.findings.violation(text);
+                }
+                false
+            }
+            Err(error) => self.findings.take_error(what, error),
+        }
+    }
+
+    fn begin(&self, what: &str, sync: bool, begun: &mut Option<u64>) -> bool {
+        let least = self.file.pos();
+        let mode = dfs::write::SyncMode { sync, ..Default::default() };
+        // Before the call: another thread may poll in the middle of it. A call that fails may have
+        // begun a flush that broke the file.
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        match self.findings.timed(what, 1, |_| self.file.flush_begin(mode)) {
+            Ok(position) => {
+                if position < least {
+                    self.findings
+                        .violation(format!("{what}: {position} misses bytes below {least}"));
+                }
+                *begun = Some(position);
+                false
+            }
+            Err(error) => self.findings.take_error(what, error),
+        }
+    }
+
+    /// Completed flushes are as good as those that were waited for, and each is told once.
+    pub(super) fn poll(&self, what: &str) -> bool {
+        match self.findings.timed(what, 1, |_| self.file.flush_poll()) {
+            Ok(progress) => {
+                self.acked.fetch_max(progress.position, Ordering::Relaxed);
+                let told = self.told.fetch_add(progress.completed, Ordering::Relaxed);
+                let told = told + progress.completed;
+                let durable = self.file.durable();
+                if durable < progress.position {
+                    let at = progress.position;
+                    self.findings.violation(format!("{what}: {durable} of {at} bytes durable"));
+                }
+                if told > self.begun.load(Ordering::Relaxed) {
+                    self.findings.violation(format!("{what}: more flushes completed than begun"));
+                }
+                false
+            }
+            Err(error) => self.findings.take_error(what, error),
+        }
     }
 
     fn flushed(&self, what: &str, goal: u64, result: dfs::error::Result<()>) -> bool {
