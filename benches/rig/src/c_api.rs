@@ -4,7 +4,7 @@
     clippy::multiple_unsafe_ops_per_block,
     reason = "a call through a loaded function pointer is one operation, but counts as two"
 )]
-use crate::api::{Fs, In, Out, Result};
+use crate::api::{Fs, In, Log, Out, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{self, NonNull};
@@ -16,6 +16,7 @@ const DFS_WRITE: i32 = 2;
 const DFS_CREATE: i32 = 4;
 const DFS_OVERWRITE: i32 = 8;
 const DFS_CREATE_PARENTS: i32 = 32;
+const DFS_PREPARE: i32 = 2048;
 
 /// An opaque object of the library.
 type Handle = *mut c_void;
@@ -80,6 +81,7 @@ library! {
         Handle, *const c_char, i32, *const OpenOptions, Errors, Errors) -> i32;
     dfs_write: unsafe extern "C" fn(Handle, *const c_void, usize, Errors) -> i64;
     dfs_hflush: unsafe extern "C" fn(Handle, Errors) -> i32;
+    dfs_close_begin: unsafe extern "C" fn(Handle, Errors) -> i32;
     dfs_close: unsafe extern "C" fn(Handle, Errors) -> i32;
     dfs_file_free: unsafe extern "C" fn(Handle);
     dfs_file_length: unsafe extern "C" fn(Handle) -> i64;
@@ -186,11 +188,18 @@ impl Loaded {
 }
 
 impl CFs {
-    fn file(&self, path: &str, flags: i32, replication: u32) -> Result<Box<CFile>> {
+    fn file(
+        &self,
+        path: &str,
+        flags: i32,
+        replication: u32,
+        block_size: u64,
+    ) -> Result<Box<CFile>> {
         // SAFETY: plain old data, for which all zeroes means the defaults.
         let mut options: OpenOptions = unsafe { std::mem::zeroed() };
         options.size = size_of::<OpenOptions>() as u32;
         options.replication = replication;
+        options.block_size = block_size;
         let path = c_text(path)?;
         let mut handle: Handle = ptr::null_mut();
         let out = &raw mut handle;
@@ -208,16 +217,42 @@ impl CFs {
 impl Fs for CFs {
     fn create(&self, path: &str, replication: u32) -> Result<Box<dyn Out>> {
         let flags = DFS_WRITE | DFS_CREATE | DFS_OVERWRITE | DFS_CREATE_PARENTS;
-        Ok(self.file(path, flags, replication)?)
+        Ok(self.file(path, flags, replication, 0)?)
+    }
+
+    fn create_log(
+        &self,
+        path: &str,
+        replication: u32,
+        block_size: u64,
+        prepare: bool,
+    ) -> Result<Box<dyn Log>> {
+        let flags = DFS_WRITE | DFS_CREATE | DFS_OVERWRITE | DFS_CREATE_PARENTS;
+        let flags = if prepare { flags | DFS_PREPARE } else { flags };
+        Ok(self.file(path, flags, replication, block_size)?)
     }
 
     fn open(&self, path: &str) -> Result<Box<dyn In>> {
-        Ok(self.file(path, DFS_READ, 0)?)
+        Ok(self.file(path, DFS_READ, 0, 0)?)
     }
 }
 
 impl Out for CFile {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.append(bytes)
+    }
+
+    fn hflush(&mut self) -> Result<()> {
+        self.sync()
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.end()
+    }
+}
+
+impl Log for CFile {
+    fn append(&self, bytes: &[u8]) -> Result<()> {
         let (data, len) = (bytes.as_ptr().cast(), bytes.len());
         let library = &self.library;
         // SAFETY: a live file and `len` readable bytes.
@@ -225,14 +260,21 @@ impl Out for CFile {
         Ok(())
     }
 
-    fn hflush(&mut self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         let library = &self.library;
         // SAFETY: a live file.
         library.check(|e| unsafe { (library.dfs_hflush)(self.handle, e) }.into())?;
         Ok(())
     }
 
-    fn close(&mut self) -> Result<()> {
+    fn close_later(&self) -> Result<()> {
+        let library = &self.library;
+        // SAFETY: a live file.
+        library.check(|e| unsafe { (library.dfs_close_begin)(self.handle, e) }.into())?;
+        Ok(())
+    }
+
+    fn end(&self) -> Result<()> {
         let library = &self.library;
         // SAFETY: a live file.
         library.check(|e| unsafe { (library.dfs_close)(self.handle, e) }.into())?;

@@ -4,7 +4,7 @@
 mod read;
 mod write;
 
-use crate::api::{Fs, In, Out, Result};
+use crate::api::{Fs, In, Log, Out, Result};
 use dfs::conf::Config;
 use dfs::namenode::NameNode;
 use dfs::proto::hdfs;
@@ -63,6 +63,10 @@ impl Fs for Floor {
         let status = self.0.create(request, limit()).map_err(words)?;
         let file_id = status.file_id.ok_or("the NameNode gave no file id")?;
         Ok(Box::new(write::FloorOut::new(Arc::clone(&self.0), path, file_id)))
+    }
+
+    fn create_log(&self, _: &str, _: u32, _: u64, _: bool) -> Result<Box<dyn Log>> {
+        Err("the floor program writes no shared logs".to_owned())
     }
 
     fn open(&self, path: &str) -> Result<Box<dyn In>> {

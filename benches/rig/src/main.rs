@@ -5,6 +5,7 @@ mod client;
 mod command;
 mod floor;
 mod json;
+mod logs;
 mod micro;
 mod rig;
 mod rust_api;

@@ -107,6 +107,8 @@ fn measure(
     for pid in server.pids().iter().copied().chain(peers.iter().map(Peer::pid)) {
         sys::set_affinity(pid, cpus).map_err(|e| format!("cannot pin process {pid}: {e}"))?;
     }
+    let mut peers: Vec<&mut Peer> =
+        peers.iter_mut().filter(|peer| scenario.suits(peer.name())).collect();
     let mut rows: Vec<Row> = peers.iter().map(|peer| Row::new(peer.name())).collect();
     for round in 0..=options.rounds {
         for (peer, row) in peers.iter_mut().zip(&mut rows) {

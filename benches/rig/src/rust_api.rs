@@ -1,5 +1,5 @@
 //! libdfs through its Rust interface.
-use crate::api::{Fs, In, Out, Result};
+use crate::api::{Fs, In, Log, Out, Result};
 use dfs::client::file_system::{CreateOptions, FileSystem};
 use dfs::conf::Config;
 use dfs::error::Error;
@@ -30,15 +30,34 @@ pub(crate) fn connect(uri: &str, settings: &[(String, String)]) -> Result<Box<dy
     Ok(Box::new(RustFs(fs)))
 }
 
+fn options(replication: u32) -> CreateOptions {
+    CreateOptions {
+        overwrite: true,
+        create_parents: true,
+        replication: Some(replication),
+        ..CreateOptions::default()
+    }
+}
+
 impl Fs for RustFs {
     fn create(&self, path: &str, replication: u32) -> Result<Box<dyn Out>> {
-        let options = CreateOptions {
-            overwrite: true,
-            create_parents: true,
-            replication: Some(replication),
-            ..CreateOptions::default()
-        };
+        let out = self.0.create(path, &options(replication), limit()).map_err(words)?;
+        Ok(Box::new(RustOut(out)))
+    }
+
+    fn create_log(
+        &self,
+        path: &str,
+        replication: u32,
+        block_size: u64,
+        prepare: bool,
+    ) -> Result<Box<dyn Log>> {
+        let block_size = (block_size > 0).then_some(block_size);
+        let options = CreateOptions { block_size, ..options(replication) };
         let out = self.0.create(path, &options, limit()).map_err(words)?;
+        if prepare {
+            out.prepare(limit()).map_err(words)?;
+        }
         Ok(Box::new(RustOut(out)))
     }
 
@@ -58,6 +77,24 @@ impl Out for RustOut {
     }
 
     fn close(&mut self) -> Result<()> {
+        self.0.close(limit()).map_err(words)
+    }
+}
+
+impl Log for RustOut {
+    fn append(&self, bytes: &[u8]) -> Result<()> {
+        self.0.write(bytes, limit()).map_err(words)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.flush(SyncMode::default(), limit()).map_err(words)
+    }
+
+    fn close_later(&self) -> Result<()> {
+        self.0.close_begin(120_000).map_err(words)
+    }
+
+    fn end(&self) -> Result<()> {
         self.0.close(limit()).map_err(words)
     }
 }

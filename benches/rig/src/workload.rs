@@ -3,6 +3,7 @@
 use crate::api::{Fs, In, Out, Result};
 use crate::command::Command;
 use crate::json::Json;
+use crate::logs;
 use crate::sys;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,25 +19,28 @@ pub(crate) fn run(fs: &dyn Fs, command: &Command) -> Result<Json> {
         "read" => read(fs, command),
         "pread" => pread(fs, command),
         "create" => create(fs, command),
+        "commit" => logs::commit(fs, command),
+        "turn" => logs::turn(fs, command),
+        "roll" => logs::roll(fs, command),
         verb => Err(format!("unknown command {verb}")),
     }
 }
 
 /// Measures one stretch of work.
-struct Meter {
+pub(crate) struct Meter {
     at: Instant,
     usage: sys::Usage,
     allocations: (u64, u64),
 }
 
 impl Meter {
-    fn start() -> Meter {
+    pub(crate) fn start() -> Meter {
         let (usage, allocations) = (sys::usage(), sys::allocations());
         Meter { at: Instant::now(), usage, allocations }
     }
 
     /// The answer for `count` operations of `bytes` each that took so long (ns).
-    fn stop(self, op: &str, count: u64, bytes: u64, latencies: Vec<Vec<u32>>) -> Json {
+    pub(crate) fn stop(self, op: &str, count: u64, bytes: u64, latencies: Vec<Vec<u32>>) -> Json {
         let wall_s = self.at.elapsed().as_secs_f64();
         let (now, before) = (sys::usage(), self.usage);
         let (allocations, allocated) = sys::allocations();
@@ -73,7 +77,7 @@ fn at_quantile(sorted: &[u32], quantile: f64) -> f64 {
 }
 
 /// Runs `work` and notes how long it took, nanoseconds.
-fn timed<T>(latencies: &mut Vec<u32>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn timed<T>(latencies: &mut Vec<u32>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let at = Instant::now();
     let value = work()?;
     latencies.push(u32::try_from(at.elapsed().as_nanos()).unwrap_or(u32::MAX));
@@ -82,7 +86,7 @@ fn timed<T>(latencies: &mut Vec<u32>, work: impl FnOnce() -> Result<T>) -> Resul
 
 /// Does `work` on each of `states`, each on a thread of its own (on this one if there is only
 /// one), and measures all together. Starting a thread takes 20 us, which is part of it.
-fn measured<T: Send>(
+pub(crate) fn measured<T: Send>(
     states: &mut [T],
     work: impl Fn(usize, &mut T) -> Result<Vec<u32>> + Sync,
 ) -> Result<(Meter, Vec<Vec<u32>>)> {
@@ -107,7 +111,7 @@ fn measured<T: Send>(
 }
 
 /// Bytes that compress and hash like any others.
-fn payload(len: usize) -> Vec<u8> {
+pub(crate) fn payload(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 24) as u8).collect()
 }
 
@@ -143,7 +147,7 @@ fn hflush(fs: &dyn Fs, command: &Command) -> Result<Json> {
     Ok(answer)
 }
 
-fn replication(command: &Command) -> Result<u32> {
+pub(crate) fn replication(command: &Command) -> Result<u32> {
     u32::try_from(command.number_or("replication", 3)?).map_err(|e| format!("replication: {e}"))
 }
 

@@ -21,11 +21,42 @@ pub(super) enum Site {
 /// The work of one command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
-    Hflush { len: usize, n: usize, threads: usize, repl: u32 },
-    Write { repl: u32 },
+    Hflush {
+        len: usize,
+        n: usize,
+        threads: usize,
+        repl: u32,
+    },
+    Write {
+        repl: u32,
+    },
     Read,
-    Pread { len: usize, n: usize, threads: usize },
-    Small { n: usize, repl: u32 },
+    Pread {
+        len: usize,
+        n: usize,
+        threads: usize,
+    },
+    Small {
+        n: usize,
+        repl: u32,
+    },
+    /// Threads append records to one log and wait until each is flushed.
+    Commit {
+        len: usize,
+        n: usize,
+        threads: usize,
+        repl: u32,
+    },
+    /// One file of small blocks: the slowest flush of each block.
+    Turn {
+        blocks: usize,
+        repl: u32,
+    },
+    /// A log that is replaced while it is written: the longest time without an ack at each change.
+    Roll {
+        n: usize,
+        repl: u32,
+    },
 }
 
 /// One scenario.
@@ -83,6 +114,26 @@ pub(super) static ALL: &[Scenario] = &[
     real("pread-64k-40", "random preads of 64 KiB, 40 threads", pread(K64, 6000, 40)),
     real("small-r1", "create + 1 KiB + close, replication 1", Work::Small { n: 1000, repl: 1 }),
     real("small-r3", "create + 1 KiB + close, replication 3", Work::Small { n: 300, repl: 3 }),
+    real(
+        "commit-r1",
+        "50 threads append 1 KiB to one log and wait for the flush, replication 1",
+        Work::Commit { len: 1024, n: 50_000, threads: 50, repl: 1 },
+    ),
+    real(
+        "commit-r3",
+        "the same, replication 3",
+        Work::Commit { len: 1024, n: 50_000, threads: 50, repl: 3 },
+    ),
+    real(
+        "turn-r3",
+        "slowest of the 30,000 B flushes of each 8 MiB block, replication 3",
+        Work::Turn { blocks: 30, repl: 3 },
+    ),
+    real(
+        "roll-r3",
+        "longest gap between acks when a log of 700 B records is replaced, replication 3",
+        Work::Roll { n: 50, repl: 3 },
+    ),
     sink(
         "sink-hflush",
         "write 400 B + hflush, one CPU for client and sink",
@@ -136,6 +187,24 @@ impl Scenario {
                 .with("count", options.count(n) / threads)
                 .with("bytes", len)
                 .with("threads", threads),
+            Work::Commit { len, n, threads, repl } => Command::new("commit")
+                .with("path", path)
+                .with("count", (options.count(n) / threads).max(1))
+                .with("bytes", len)
+                .with("threads", threads)
+                .with("replication", repl),
+            Work::Turn { blocks, repl } => Command::new("turn")
+                .with("path", path)
+                .with("count", options.count(blocks).max(3))
+                .with("bytes", 30_000)
+                .with("blocksize", 8 << 20)
+                .with("replication", repl),
+            Work::Roll { n, repl } => Command::new("roll")
+                .with("path", format!("{path}-{round}"))
+                .with("count", options.count(n).max(3))
+                .with("bytes", 700)
+                .with("every", 500)
+                .with("replication", repl),
             Work::Small { n, repl } => {
                 let slow = self.site == Site::Real && client.starts_with("java");
                 let n = if slow { n.min(JAVA_SMALL_FILES) } else { n };
@@ -147,6 +216,12 @@ impl Scenario {
                     .with("replication", repl)
             }
         }
+    }
+
+    /// Whether a client can do this work.
+    pub(super) fn suits(&self, client: &str) -> bool {
+        let log = matches!(self.work, Work::Commit { .. } | Work::Turn { .. } | Work::Roll { .. });
+        !(log && client == "floor")
     }
 
     /// Whether bytes per second matter, not operations.

@@ -28,6 +28,7 @@ import org.apache.hadoop.util.VersionInfo;
  *   <li>{@code read path= buffer= [passes=1]}: sequential, open included
  *   <li>{@code pread path= bytes= count= [threads=1] [seed=1]}: at random offsets, on one stream
  *   <li>{@code create path= count= [bytes=1024] [replication=]}: create, write, close a file each
+ *   <li>{@code commit}, {@code turn}, {@code roll}: see {@link BenchLogs}
  * </ul>
  *
  * <p>{@code conf.KEY=VALUE} sets client properties, {@code blocksize=} the block size of new files.
@@ -39,18 +40,18 @@ public final class BenchClient {
   private BenchClient() {}
 
   /** Work of one thread: may throw. */
-  private interface Work {
+  interface Work {
     void run(int thread) throws Exception;
   }
 
-  private static FSDataOutputStream create(FileSystem fs, Args args, Path path)
+  static FSDataOutputStream create(FileSystem fs, Args args, Path path)
       throws IOException {
     short replication = (short) args.number("replication", fs.getDefaultReplication(path));
     long blockSize = args.number("blocksize", fs.getDefaultBlockSize(path));
     return fs.create(path, true, 4096, replication, blockSize);
   }
 
-  private static byte[] content(int length) {
+  static byte[] content(int length) {
     byte[] bytes = new byte[length];
     Content.fill(1, 0, bytes, 0, length);
     return bytes;
@@ -60,7 +61,7 @@ public final class BenchClient {
    * Runs on {@code count} threads that stay alive until {@code meter} has stopped; see there.
    * The first exception of any of them is thrown.
    */
-  private static void parallel(int count, final Meter meter, final Work work) throws Exception {
+  static void parallel(int count, final Meter meter, final Work work) throws Exception {
     final CountDownLatch done = new CountDownLatch(count);
     final CountDownLatch measured = new CountDownLatch(1);
     final AtomicReference<Exception> failure = new AtomicReference<Exception>();
@@ -258,6 +259,12 @@ public final class BenchClient {
           return pread(args);
         case "create":
           return create(args);
+        case "commit":
+          return new BenchLogs(sessions.shared(args), args).commit();
+        case "turn":
+          return new BenchLogs(sessions.shared(args), args).turn();
+        case "roll":
+          return new BenchLogs(sessions.shared(args), args).roll();
         default:
           throw new IllegalArgumentException("unknown command " + args.verb);
       }
