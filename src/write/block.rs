@@ -228,7 +228,7 @@ impl Stream {
         acks.heard = now();
         acks.last_sent = acks.heard;
         drop(acks);
-        self.acked.notify_all();
+        self.wake_everybody();
         self.persist.store(true, Ordering::Relaxed);
     }
 

@@ -1,7 +1,9 @@
 //! Flushing: what was accepted is acknowledged by every DataNode, and the NameNode knows the block.
-use super::output_stream::{Stream, SyncMode};
+use super::output_stream::{Acks, Stream, SyncMode};
 use crate::error::{Error, Result, Status};
+use crate::sys::socket::WAIT_SLICE_MS;
 use crate::time::Deadline;
+use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
 impl Stream {
@@ -20,11 +22,20 @@ impl Stream {
                 let in_flight = {
                     let acks = self.acks.lock();
                     (acks.flush_seqno > acks.acked_seqno && acks.fault.is_none())
-                        .then_some(acks.flush_seqno)
+                        .then_some((acks.flush_seqno, acks.batch))
                 };
-                if let Some(seqno) = in_flight {
+                if let Some((_, batch)) = in_flight
+                    && mode == SyncMode::default()
+                {
                     drop(writer);
-                    self.wait_acked(seqno, deadline)?;
+                    match self.share(goal, batch + 1, deadline)? {
+                        Some(acks) => return self.end_flush(acks, mode, true, deadline),
+                        None => continue,
+                    }
+                }
+                if let Some((seqno, _)) = in_flight {
+                    drop(writer);
+                    drop(self.wait_acked(seqno, deadline)?);
                     continue;
                 }
                 self.send_current(w, mode.sync, true, deadline)?;
@@ -38,8 +49,19 @@ impl Stream {
             }
             break w.next_seqno - 1;
         };
-        self.wait_acked(seqno, deadline)?;
-        self.check_floor()?;
+        let acks = self.wait_acked(seqno, deadline)?;
+        self.end_flush(acks, mode, combined, deadline)
+    }
+
+    /// The bytes are acknowledged; what else a flush promises.
+    fn end_flush(
+        &self,
+        acks: MutexGuard<'_, Acks>,
+        mode: SyncMode,
+        combined: bool,
+        deadline: Deadline,
+    ) -> Result<()> {
+        self.check_floor(acks)?;
         self.persist(mode.update_length, deadline)?;
         let stats = &self.ctx.stats;
         stats.flushes.fetch_add(1, Ordering::Relaxed);
@@ -49,16 +71,61 @@ impl Stream {
         Ok(())
     }
 
+    /// Waits until the packet of flush number `batch`, which another thread sends, has taken the
+    /// file bytes below `goal` along and is acknowledged. `None`: the caller has to see to it.
+    fn share(
+        &self,
+        goal: u64,
+        batch: u64,
+        deadline: Deadline,
+    ) -> Result<Option<MutexGuard<'_, Acks>>> {
+        let ours = self.shared_by(batch);
+        let mut acks = self.acks.lock();
+        loop {
+            let sent = acks.batch >= batch;
+            if acks.acked_pos >= goal {
+                if !sent {
+                    // Full packets took the bytes along: nobody else wakes the others.
+                    ours.notify_one();
+                }
+                return Ok(Some(acks));
+            }
+            if let Some(error) = acks.broken.as_ref() {
+                return Err(error.clone());
+            }
+            // With no flush under way it is this thread's turn to send, or the bytes are on their
+            // way in packets of a recovery or behind the end of a block.
+            let under_way = acks.flush_seqno > acks.acked_seqno && acks.batch <= batch;
+            if acks.fault.is_some() || !under_way {
+                return Ok(None);
+            }
+            if deadline.passed() {
+                ours.notify_one();
+                drop(acks);
+                return Err(self.timed_out("waiting for acks of"));
+            }
+            if acks.reader.is_some() && acks.partial.is_none() && acks.conn.is_some() {
+                acks = self.step(acks, deadline);
+                continue;
+            }
+            let slice = Deadline::after_ms(WAIT_SLICE_MS).min(deadline);
+            if let Some(at) = slice.instant()
+                && ours.wait_until(&mut acks, at).timed_out()
+            {
+                return Ok((acks.acked_pos >= goal).then_some(acks));
+            }
+        }
+    }
+
     /// Notes that a flush came through, unless the bytes are acknowledged by fewer DataNodes than
     /// the caller accepts.
-    pub(super) fn check_floor(&self) -> Result<()> {
-        self.acks.lock().flushed = true;
-        self.check_floor_only()
+    pub(super) fn check_floor(&self, mut acks: MutexGuard<'_, Acks>) -> Result<()> {
+        acks.flushed = true;
+        self.floor_of(&acks)
     }
 
     /// The same without noting a flush.
-    pub(super) fn check_floor_only(&self) -> Result<()> {
-        let acks = self.acks.lock();
+    pub(super) fn floor_of(&self, acks: &Acks) -> Result<()> {
         let (live, floor) = (acks.node_count, self.options.min_replicas as usize);
         let between_blocks = acks.conn.is_none() && acks.broken.is_none();
         if live >= floor || between_blocks {

@@ -165,6 +165,8 @@ pub(super) struct Acks {
     pub(super) acked_pos: u64,
     /// Sequence number of the newest packet that a flush sealed.
     pub(super) flush_seqno: i64,
+    /// Packets that a flush sealed, so far.
+    pub(super) batch: u64,
     /// A flush of the file succeeded.
     pub(super) flushed: bool,
     pub(super) unacked_memory: usize,
@@ -189,6 +191,10 @@ pub(super) struct Stream {
     pub(super) writer: Mutex<Writer>,
     pub(super) acks: Mutex<Acks>,
     pub(super) acked: Condvar,
+    /// Flushes that wait for the packet of another: those whose packet has an even number among
+    /// [`Acks::batch`], and those with an odd one. Each is woken when its own packet is
+    /// acknowledged, not with every other.
+    pub(super) shared: [Condvar; 2],
     /// File bytes accepted.
     pub(super) pos: AtomicU64,
     /// The block list of the NameNode has to be persisted at the next flush.
@@ -262,6 +268,7 @@ impl OutputStream {
                 acked_in_block: 0,
                 acked_pos: 0,
                 flush_seqno: -1,
+                batch: 0,
                 flushed: false,
                 unacked_memory: 0,
                 heard: at,
@@ -276,6 +283,7 @@ impl OutputStream {
                 broken: None,
             }),
             acked: Condvar::new(),
+            shared: [Condvar::new(), Condvar::new()],
             pos: AtomicU64::new(0),
             persist: AtomicBool::new(false),
             tickets: Mutex::default(),
@@ -643,7 +651,7 @@ impl Stream {
         }
         let error = acks.broken.clone();
         drop(acks);
-        self.acked.notify_all();
+        self.wake_everybody();
         self.end_lease();
         error.unwrap_or_else(|| Error::new(Status::Internal, "a broken file lost its error"))
     }
@@ -670,6 +678,7 @@ impl Stream {
             acks.broken = Some(Error::new(Status::Closed, text));
         }
         drop(acks);
+        self.wake_everybody();
         if let Some(writer) = self.writer.try_lock()
             && !writer.closed
         {

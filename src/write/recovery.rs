@@ -317,7 +317,7 @@ impl Stream {
             acks.epoch += 1;
             acks.acked_seqno = acks.acked_seqno.max(last.unwrap_or(acks.acked_seqno));
             drop(acks);
-            self.acked.notify_all();
+            self.wake_everybody();
         } else {
             let acked = self.acks.lock().acked_in_block;
             self.install(&target, reader, acked);

@@ -12,7 +12,7 @@ use crate::wire::packet::{
     encode_header,
 };
 use crate::wire::transfer::status_name;
-use parking_lot::MutexGuard;
+use parking_lot::{Condvar, MutexGuard};
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -37,10 +37,15 @@ pub(super) enum Pushed {
 impl Stream {
     /// Finishes what an earlier call left half done when its deadline passed.
     pub(super) fn settle(&self, w: &mut Writer, deadline: Deadline) -> Result<()> {
-        if self.acks.lock().fault.is_some() {
+        let (faulty, partial) = {
+            let acks = self.acks.lock();
+            (acks.fault.is_some(), acks.partial.is_some())
+        };
+        if faulty {
             self.recover(w, deadline)?;
         }
-        if self.acks.lock().partial.is_some()
+        if (faulty || partial)
+            && self.acks.lock().partial.is_some()
             && let Pushed::Fault = self.push_out(w, deadline)?
         {
             self.recover(w, deadline)?;
@@ -107,7 +112,9 @@ impl Stream {
     /// on.
     fn send(&self, w: &mut Writer, packet: Packet, flush: bool, deadline: Deadline) -> Result<()> {
         if flush {
-            self.acks.lock().flush_seqno = packet.seqno;
+            let mut acks = self.acks.lock();
+            acks.flush_seqno = packet.seqno;
+            acks.batch += 1;
         }
         match self.push_packet(w, packet, deadline)? {
             Pushed::Done => Ok(()),
@@ -326,11 +333,30 @@ impl Stream {
     }
 
     /// Waits, without the writer lock, until packet `seqno` is acknowledged.
-    pub(super) fn wait_acked(&self, seqno: i64, deadline: Deadline) -> Result<()> {
+    pub(super) fn wait_acked(
+        &self,
+        seqno: i64,
+        deadline: Deadline,
+    ) -> Result<MutexGuard<'_, Acks>> {
+        let result = self.wait_acked_by(seqno, deadline);
+        let pass_on = |acks: &Acks| {
+            if acks.flush_seqno > acks.acked_seqno && acks.reader.is_some() {
+                // Those who share that packet relied on this thread to read.
+                self.shared_by(acks.batch).notify_one();
+            }
+        };
+        match &result {
+            Ok(acks) => pass_on(acks),
+            Err(_) => pass_on(&self.acks.lock()),
+        }
+        result
+    }
+
+    fn wait_acked_by(&self, seqno: i64, deadline: Deadline) -> Result<MutexGuard<'_, Acks>> {
         let mut acks = self.acks.lock();
         loop {
             if acks.acked_seqno >= seqno {
-                return Ok(());
+                return Ok(acks);
             }
             if let Some(error) = acks.broken.as_ref() {
                 return Err(error.clone());
@@ -367,7 +393,7 @@ impl Stream {
     }
 
     /// One step of waiting: reads acks if nobody does, else waits for the thread that does.
-    fn step<'a>(
+    pub(super) fn step<'a>(
         &'a self,
         mut acks: MutexGuard<'a, Acks>,
         deadline: Deadline,
@@ -392,7 +418,37 @@ impl Stream {
             }
         }
         self.acked.notify_all();
+        self.wake_shared(&acks);
         acks
+    }
+
+    /// Where flushes wait whose packet is the one with this number.
+    pub(super) fn shared_by(&self, batch: u64) -> &Condvar {
+        let [even, odd] = &self.shared;
+        if batch.is_multiple_of(2) { even } else { odd }
+    }
+
+    /// Wakes those who share the packet of a flush, if it is acknowledged, and one of those who
+    /// wait for the next: it sends their packet.
+    fn wake_shared(&self, acks: &Acks) {
+        if acks.fault.is_some() {
+            return self.wake_everybody();
+        }
+        let now = self.shared_by(acks.batch);
+        if acks.flush_seqno <= acks.acked_seqno {
+            now.notify_all();
+        } else if acks.reader.is_some() {
+            now.notify_one();
+        }
+        self.shared_by(acks.batch + 1).notify_one();
+    }
+
+    /// Something happened that concerns everybody who waits on the file.
+    pub(super) fn wake_everybody(&self) {
+        self.acked.notify_all();
+        for shared in &self.shared {
+            shared.notify_all();
+        }
     }
 
     /// Reads the acks that are there, without waiting.
@@ -402,6 +458,7 @@ impl Stream {
         self.absorb(acks, &mut reader, got);
         acks.reader = Some(reader);
         self.acked.notify_all();
+        self.wake_shared(acks);
     }
 
     /// Takes in what a receive brought.

@@ -147,8 +147,8 @@ impl Stream {
                     return Err(Error::new(Status::InvalidArgument, text));
                 }
                 Standing::Sent(seqno) => {
-                    self.wait_acked(seqno, deadline)?;
-                    self.check_floor()?;
+                    let acks = self.wait_acked(seqno, deadline)?;
+                    self.check_floor(acks)?;
                     self.persist(false, deadline)?;
                 }
                 Standing::Unsent => {
@@ -192,7 +192,7 @@ impl Stream {
             if troubled || self.persist.load(Ordering::Relaxed) || self.has_unsent() {
                 self.drive_later();
             }
-            self.check_floor_only()?;
+            self.floor_of(&self.acks.lock())?;
         }
         Ok(progress)
     }
@@ -317,10 +317,13 @@ impl Stream {
     /// Completes the flushes whose packet is acknowledged by enough DataNodes, once the NameNode
     /// knows the block.
     fn note_completed(&self) {
-        if self.persist.load(Ordering::Relaxed) || self.check_floor_only().is_err() {
+        if self.persist.load(Ordering::Relaxed) {
             return;
         }
         let mut acks = self.acks.lock();
+        if self.floor_of(&acks).is_err() {
+            return;
+        }
         let completed = self.tickets.lock().acked(acks.acked_seqno);
         if completed > 0 {
             acks.flushed = true;
@@ -366,7 +369,7 @@ impl Stream {
             && self.persist.load(Ordering::Relaxed)
         {
             // As a flush does: a block that the NameNode persists holds what a reader is told of.
-            self.wait_acked(seqno, deadline)?;
+            drop(self.wait_acked(seqno, deadline)?);
             self.persist(false, deadline)?;
         }
         Ok(())
