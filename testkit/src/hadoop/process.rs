@@ -135,6 +135,22 @@ impl Process {
         }
     }
 
+    /// Sets the soft limit on the size of files, bytes or `unlimited`: writes beyond it fail. The
+    /// JVM ignores the signal that comes with it.
+    pub(crate) fn limit_file_size(&mut self, limit: &str) -> Result<()> {
+        self.check_running()?;
+        let status = Command::new("prlimit")
+            .args(["--pid", &self.id().to_string(), &format!("--fsize={limit}:")])
+            .status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            other => Err(HarnessError::new(format!(
+                "could not limit the file size of {} with prlimit (util-linux): {other:?}",
+                self.name
+            ))),
+        }
+    }
+
     /// The last `lines` lines of the log.
     pub(crate) fn log_tail(&self, lines: usize) -> String {
         tail(&self.log, lines)
