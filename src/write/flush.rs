@@ -77,13 +77,12 @@ impl Stream {
         // meanwhile would be given the length of the one before, and could then not be completed.
         let mut writer = self.lock_writer(deadline)?;
         self.persist.store(false, Ordering::Relaxed);
-        // Differs: a call with a deadline persists the block list only, unless the length is asked
-        // for. It might end before the NameNode acts, which would then take the length for that of
-        // a later block.
-        let told = always || !deadline.is_some();
+        // Hadoop 3.4 FSNamesystem#internalReleaseLease: a block of length 0 that no DataNode has
+        // reported yet to a NameNode that just took over is thrown away when the lease is
+        // recovered, so the length is told once a pipeline whatever the flags say.
         let length = {
             let acks = self.acks.lock();
-            if told && acks.conn.is_some() { acks.acked_in_block as i64 } else { -1 }
+            if acks.conn.is_some() { acks.acked_in_block as i64 } else { -1 }
         };
         let file = &self.file;
         let result = self.ctx.namenode.fsync(&file.path, file.file_id, length, deadline);

@@ -42,6 +42,26 @@ fn answers_that_get_lost_change_nothing() {
     }
 }
 
+/// A NameNode that takes over knows only what the edit log says: a block of length 0 that no
+/// DataNode has reported to it yet would be dropped by a lease recovery.
+#[test]
+fn the_first_flush_of_a_pipeline_tells_the_length() {
+    let rig = Rig::new(3);
+    let mut log = rig.create();
+    let told = |log: &Log| rig.mini.block_state(rig.mini.block_ids(log.file.path())[0]).unwrap().1;
+    log.write(1000).unwrap();
+    timed(20_000, |d| log.file.flush(FLUSH, d)).unwrap();
+    assert_eq!(told(&log), 1000);
+    log.record(1000).unwrap();
+    assert_eq!(told(&log), 1000);
+    // A new pipeline, and again.
+    let node = rig.index_of(&log, 1);
+    rig.mini.faults().add(Rule::new(Site::PacketReceived, Fault::Close).on(node));
+    log.record(500).unwrap();
+    assert_eq!(told(&log), 2500);
+    rig.finish(log, 2);
+}
+
 #[test]
 fn a_lost_answer_to_abandon_block() {
     let rig = Rig::new(4);
