@@ -7,6 +7,7 @@ mod append;
 mod close;
 mod congestion;
 mod deadlines;
+mod ha;
 mod hadoop;
 mod lease;
 mod namenode;
