@@ -12,6 +12,7 @@ mod hadoop;
 mod lease;
 mod namenode;
 mod options;
+mod random;
 mod replace;
 mod restart;
 mod rig;
