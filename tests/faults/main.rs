@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod append;
+mod calls;
 mod close;
 mod congestion;
 mod deadlines;

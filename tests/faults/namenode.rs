@@ -8,13 +8,13 @@ use std::time::Duration;
 
 const HA: &[(&str, &str)] = &[("dfs.client.failover.sleep.base.millis", "10")];
 
-fn small_blocks() -> CreateOptions {
+pub(crate) fn small_blocks() -> CreateOptions {
     CreateOptions { block_size: Some(4096), ..Default::default() }
 }
 
 /// A file of three blocks with a recovery in the second, while something happens at each call of
 /// one RPC method.
-fn write_with(rig: &Rig) -> Log {
+pub(crate) fn write_with(rig: &Rig) -> Log {
     let mut log = rig.create_with(&small_blocks());
     log.record(3000).unwrap();
     log.record(3000).unwrap();
@@ -26,7 +26,7 @@ fn write_with(rig: &Rig) -> Log {
     log
 }
 
-const METHODS: [&str; 6] =
+pub(crate) const METHODS: [&str; 6] =
     ["create", "addBlock", "updateBlockForPipeline", "updatePipeline", "fsync", "complete"];
 
 #[test]
@@ -189,7 +189,7 @@ fn the_active_namenode_changes_at_every_call() {
 }
 
 /// Two NameNodes, of which a client that knows both tries a call again.
-fn ha_rig() -> Rig {
+pub(crate) fn ha_rig() -> Rig {
     let rig = Rig::of(cluster(3).ha(true), &[]);
     let address = |i| rig.mini.namenode_addr(i).unwrap().to_string();
     let mut config = dfs::conf::Config::new();
