@@ -405,7 +405,7 @@ impl Journal {
             let plain = CreateOptions { replication: Some(1), ..options() };
             let error = fs.create(&c, &plain, limit()).err().expect("it exists");
             assert_eq!(error.status(), Status::Exists, "{error}");
-            if seed % 2 == 0 {
+            if seed.is_multiple_of(2) {
                 assert!(m.delete(&c, false, limit()).expect("delete"));
                 assert!(!m.delete(&c, false, limit()).expect("delete again"));
             } else {
