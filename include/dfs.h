@@ -297,8 +297,8 @@
 #define DFS_NEW_BLOCK 1024
 
 /**
- * With DFS_WRITE: as dfs_prepare right after opening, so that the first flush costs no more than
- * any other. dfs_open then takes as long as building a pipeline does.
+ * With DFS_WRITE: as dfs_prepare right after opening, so that the first flush finds a pipeline.
+ * dfs_open then takes as long as building one does.
  */
 #define DFS_PREPARE 2048
 
@@ -1220,8 +1220,8 @@ int64_t dfs_try_write(struct dfs_file *file,
                       struct dfs_error **error);
 
 /**
- * Builds the pipeline of the next block, if none stands, and tells the NameNode about it: the
- * flush that comes first then costs no more than any other. A block that gets no bytes is given
+ * Builds the pipeline of the next block, if none stands. The flush that comes first then finds
+ * it, and costs one call to the NameNode more than any other. A block that gets no bytes is given
  * back when the file is closed. For a log that is to take over at once: open, prepare, switch.
  *
  * `error`: may be NULL.

@@ -129,8 +129,8 @@ pub extern "C" fn dfs_try_write(
     })
 }
 
-/// Builds the pipeline of the next block, if none stands, and tells the NameNode about it: the
-/// flush that comes first then costs no more than any other. A block that gets no bytes is given
+/// Builds the pipeline of the next block, if none stands. The flush that comes first then finds
+/// it, and costs one call to the NameNode more than any other. A block that gets no bytes is given
 /// back when the file is closed. For a log that is to take over at once: open, prepare, switch.
 ///
 /// `error`: may be NULL.

@@ -33,8 +33,8 @@ pub const DFS_IGNORE_CLIENT_LOCALITY: i32 = 256;
 pub const DFS_SHOULD_REPLICATE: i32 = 512;
 /// With DFS_APPEND: begin a new block, even if the last one has room.
 pub const DFS_NEW_BLOCK: i32 = 1024;
-/// With DFS_WRITE: as dfs_prepare right after opening, so that the first flush costs no more than
-/// any other. dfs_open then takes as long as building a pipeline does.
+/// With DFS_WRITE: as dfs_prepare right after opening, so that the first flush finds a pipeline.
+/// dfs_open then takes as long as building one does.
 pub const DFS_PREPARE: i32 = 2048;
 
 /// Default of a field with three states.

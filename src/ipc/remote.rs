@@ -133,6 +133,15 @@ fn status_by_words(remote: &RemoteException) -> Status {
         Status::NotEmpty
     } else if says("must both be directories") {
         Status::Exists
+    // Hadoop 3.4 FSNamesystem#checkUCBlock, with its wording up to 3.1: somebody else had the block
+    // of a writer closed.
+    } else if says("Unexpected BlockUCState") || says("not under Construction") {
+        Status::LeaseExpired
+    // The same: its file was deleted, and the block with it.
+    } else if says("is not under construction.")
+        || (remote.words.starts_with("BP-") && says(" does not exist."))
+    {
+        Status::NotFound
     } else if says("Name node is in safe mode") {
         Status::SafeMode
     } else {

@@ -141,7 +141,10 @@ impl Stream {
 
     /// Tells the NameNode the length once a pipeline, or whenever `always`.
     // Hadoop 3.4 DFSOutputStream#flushOrSync: without it a restarted NameNode would not know the
-    // block, and a reader could not find flushed bytes.
+    // block, and a reader could not find flushed bytes. FSNamesystem#internalReleaseLease: a block
+    // of length 0 that no DataNode has reported yet to a NameNode that just took over is thrown
+    // away when the lease is recovered, so the length is told once a pipeline whatever the flags
+    // say.
     pub(super) fn persist(&self, always: bool, deadline: Deadline) -> Result<()> {
         if !self.persist.load(Ordering::Relaxed) && !always {
             return Ok(());
@@ -152,13 +155,10 @@ impl Stream {
         if !self.persist.load(Ordering::Relaxed) && !always {
             return Ok(());
         }
-        // Differs: a call with a deadline persists the block list only, unless the length is asked
-        // for. It might end before the NameNode acts, which would then take the length for that of
-        // a later block.
-        let told = always || !deadline.is_some();
+        // Only acknowledged bytes: the NameNode refuses a recovered pipeline with fewer.
         let length = {
             let acks = self.acks.lock();
-            if told && acks.conn.is_some() { acks.acked_in_block as i64 } else { -1 }
+            if acks.conn.is_some() { acks.acked_in_block as i64 } else { -1 }
         };
         let file = &self.file;
         let result = self.ctx.namenode.fsync(&file.path, file.file_id, length, deadline);

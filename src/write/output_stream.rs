@@ -376,8 +376,8 @@ impl OutputStream {
         self.stream.write_at_once(bytes)
     }
 
-    /// Builds the pipeline of the next block now and tells the NameNode about it, so that the
-    /// first flush costs no more than any other. A block that then stays empty is given back.
+    /// Builds the pipeline of the next block now, so that the first flush finds it, and costs one
+    /// call to the NameNode more than any other. A block that then stays empty is given back.
     ///
     /// # Errors
     /// As [`OutputStream::write`]; after `TimedOut` the first write goes on with it.
@@ -597,9 +597,7 @@ impl Stream {
         let mut writer = self.lock_writer(deadline)?;
         self.check_open(&writer)?;
         self.settle(&mut writer, deadline)?;
-        self.ensure_block(&mut writer, deadline)?;
-        drop(writer);
-        self.persist(false, deadline)
+        self.ensure_block(&mut writer, deadline)
     }
 
     pub(super) fn close(&self, deadline: Deadline) -> Result<()> {

@@ -111,8 +111,13 @@ impl Stream {
         Some(fault)
     }
 
-    /// Breaks the file, saying where the pipeline stood.
+    /// Breaks the file because of its DataNodes.
     fn give_up_on(&self, w: &mut Writer, error: Error) -> Error {
+        self.break_pipeline(w, error.with_status(Status::Pipeline))
+    }
+
+    /// Breaks the file, saying where the pipeline stood.
+    fn break_pipeline(&self, w: &mut Writer, error: Error) -> Error {
         let ending = w.block.as_ref().is_some_and(|b| b.ending);
         let stage = if ending { "closing a block" } else { "streaming" };
         let block =
@@ -122,7 +127,7 @@ impl Stream {
         w.resend.clear();
         w.recovery = Recovery::default();
         let what = format!("{stage} {}{block} failed with {durable} bytes durable", self.file.path);
-        self.break_file(error.with_status(Status::Pipeline).with_stage(stage).context(what))
+        self.break_file(error.with_stage(stage).context(what))
     }
 
     /// Leaves the recovery to the next call.
@@ -135,7 +140,8 @@ impl Stream {
     // Differs: Hadoop's stream fails here, even if the NameNode only restarts.
     fn interrupted(&self, w: &mut Writer, fault: Fault, error: Error, deadline: Deadline) -> Error {
         if !is_passing(&error) {
-            return self.give_up_on(w, error);
+            // A stolen lease, a deleted file, a quota: the caller sees which.
+            return self.break_pipeline(w, error);
         }
         if deadline.passed() {
             return self.postpone(fault, "recovering the pipeline of");

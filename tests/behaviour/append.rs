@@ -24,6 +24,7 @@ fn append_continues_any_last_block(server: &Server) {
         let file = fs.create(&path, &options(), limit()).unwrap();
         file.write(&all, limit()).unwrap();
         file.close(limit()).unwrap();
+        server.wait_reported(&fs, &path, 3);
         // Nothing appended: nothing changes.
         fs.append(&path, false, &options(), limit()).unwrap().close(limit()).unwrap();
         let file = fs.append(&path, false, &options(), limit()).unwrap();

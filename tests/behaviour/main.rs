@@ -8,5 +8,8 @@
 #[macro_use]
 mod server;
 mod append;
+mod cut;
 mod idle;
+mod lease;
+mod limits;
 mod write;

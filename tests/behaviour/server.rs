@@ -76,8 +76,8 @@ impl Server {
         format!("/behaviour/{}-{n}/{name}", std::process::id())
     }
 
-    /// Bytes of each finalized replica of the file's blocks in file order: one vector a replica
-    /// slot, at least `replication` of them complete.
+    /// Bytes of each finalized replica of the file's blocks in file order, one vector a replica.
+    /// Those of older generation stamps are waiting to be deleted and do not count.
     fn replicas(&self, fs: &FileSystem, path: &str) -> Vec<Vec<Vec<u8>>> {
         let blocks =
             fs.metadata().unwrap().block_locations(path, 0, u64::MAX >> 1, limit()).unwrap();
@@ -89,6 +89,7 @@ impl Server {
                     .iter()
                     .filter_map(|dn| dn.replica(block.block_id))
                     .filter(|r| r.state == minidfs::ReplicaState::Finalized)
+                    .filter(|r| r.generation_stamp == block.generation_stamp)
                     .map(|r| r.bytes)
                     .collect(),
                 Server::Hadoop(cluster) => cluster
@@ -96,10 +97,54 @@ impl Server {
                     .unwrap()
                     .into_iter()
                     .filter(|(_, r)| r.state == hadoop::ReplicaState::Finalized)
-                    .map(|(_, r)| std::fs::read(&r.path).unwrap())
+                    .filter(|(_, r)| r.generation_stamp == Some(block.generation_stamp))
+                    // It may be renamed, to a newer stamp, between listing and reading.
+                    .filter_map(|(_, r)| std::fs::read(&r.path).ok())
                     .collect(),
             })
             .collect()
+    }
+
+    /// Writes and closes a file.
+    pub(crate) fn write_file(
+        &self,
+        fs: &FileSystem,
+        path: &str,
+        options: &CreateOptions,
+        data: &[u8],
+    ) {
+        let file = fs.create(path, options, limit()).unwrap();
+        file.write(data, limit()).unwrap();
+        file.close(limit()).unwrap();
+        self.wait_reported(fs, path, options.replication.unwrap_or(3) as usize);
+    }
+
+    /// Waits until the NameNode knows that many replicas of every block: an append uses those.
+    pub(crate) fn wait_reported(&self, fs: &FileSystem, path: &str, replicas: usize) {
+        let meta = fs.metadata().unwrap();
+        wait_for(&format!("block reports of {path}"), || {
+            let blocks = meta.block_locations(path, 0, 1 << 40, limit()).unwrap();
+            blocks.iter().all(|b| b.replicas.len() >= replicas)
+        });
+    }
+
+    /// Has the file closed, whoever writes it.
+    pub(crate) fn recover_lease(&self, fs: &FileSystem, path: &str) {
+        // Up to 2.7 every call starts a recovery of its own, and one that comes late would take
+        // the file from its next writer.
+        const AGAIN: Duration = Duration::from_secs(4);
+        let meta = fs.metadata().unwrap();
+        let mut asked: Option<Instant> = None;
+        wait_for(&format!("lease recovery of {path}"), || {
+            if asked.is_none_or(|at| at.elapsed() > AGAIN) {
+                asked = Some(Instant::now());
+                if meta.recover_lease(path, limit()).unwrap() {
+                    return true;
+                }
+            }
+            meta.is_file_closed(path, limit()).unwrap()
+        });
+        assert!(meta.is_file_closed(path, limit()).unwrap());
     }
 
     /// Checks a closed file everywhere: the DataNodes' replicas, our own reader, and Java.
@@ -147,6 +192,15 @@ impl Server {
             assert_eq!(got.length, expected.len() as u64, "length that Java reads of {path}");
             assert_eq!(got.sha256, data::sha256(expected), "bytes that Java reads of {path}");
         }
+    }
+}
+
+/// Waits for what servers do in their own time.
+pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_secs(60), "still waiting for {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

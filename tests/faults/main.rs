@@ -4,13 +4,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod append;
+mod calls;
 mod close;
 mod congestion;
 mod deadlines;
+mod ha;
 mod hadoop;
 mod lease;
 mod namenode;
 mod options;
+mod random;
 mod replace;
 mod restart;
 mod rig;

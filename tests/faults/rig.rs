@@ -264,6 +264,11 @@ impl Rig {
 }
 
 impl Log {
+    /// Of its bytes, see [`data`].
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub(crate) fn write(&mut self, len: usize) -> Result<()> {
         self.write_within(len, ample())
     }

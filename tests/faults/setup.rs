@@ -98,6 +98,49 @@ fn when_every_node_refuses_the_file_breaks_with_a_clear_error() {
     rig.check_leaks();
 }
 
+/// `dfs.namenode.replication.min` is more than there are nodes.
+#[test]
+fn too_few_nodes_for_the_least_replication_break_the_file() {
+    let rig = Rig::of(crate::rig::cluster(2).configure(|c| c.min_replication = 3), &[]);
+    let mut log = rig.create();
+    log.write(1000).expect("nothing is sent yet");
+    let error = log.flush().unwrap_err();
+    assert_eq!(error.status(), Status::NoDataNodes, "{error:?}");
+    assert_eq!((error.stage(), error.durable_bytes()), (Some("allocating a block"), Some(0)));
+    assert!(error.message().contains("2 of the 3 minReplication nodes"), "{error}");
+    log.check_broken(&error);
+    drop(log);
+    rig.check_leaks();
+}
+
+/// In the middle of a block, and before the next one.
+#[test]
+fn full_disks_everywhere_break_the_file_and_keep_what_was_acknowledged() {
+    for (len, left) in [(3000, 1500), (3000, 1096), (4096, 0)] {
+        let rig = Rig::new(3);
+        let options = dfs::client::file_system::CreateOptions {
+            block_size: Some(4096),
+            ..Default::default()
+        };
+        let mut log = rig.create_with(&options);
+        log.record(len).unwrap();
+        rig.check_acked(&log);
+        let rule = Rule::new(Site::PacketReceived, Fault::DiskFull).always();
+        let rule = rig.mini.faults().add(rule);
+        let result = log.write(left + 500).and_then(|()| log.flush());
+        let error = result.unwrap_err();
+        assert!(rule.fired() >= 3, "{}", rule.fired());
+        assert_eq!(error.status(), Status::Pipeline, "{error:?}");
+        assert!(error.durable_bytes() >= Some(len as u64), "{error:?}");
+        assert!(error.server().is_some(), "{error:?}");
+        log.check_broken(&error);
+        rule.disarm();
+        rig.recover(&log);
+        drop(log);
+        rig.check_leaks();
+    }
+}
+
 #[test]
 fn a_deadline_in_the_set_up_leaves_the_file_usable() {
     let rig = Rig::new(3);

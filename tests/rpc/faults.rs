@@ -2,11 +2,16 @@
 use crate::{create_request, fails, limit, metadata, mini, mini_ha};
 use dfs::checksum::{self, ChecksumType};
 use dfs::client::file_system::{CreateOptions, FileSystem};
+use dfs::client::lease_renewer::LeaseRenewer;
 use dfs::conf::Config;
-use dfs::error::Status;
+use dfs::error::{Error, Status};
+use dfs::keeper::Renewed as _;
 use dfs::time::Deadline;
+use dfs::write::{LeaseHolder, LeaseRegistry as _};
 use dfs_testkit::data;
 use dfs_testkit::minidfs::{Fault, MiniDfs, Op, Rule, Site};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 fn cluster() -> MiniDfs {
@@ -209,4 +214,64 @@ fn a_closed_client_says_so() {
     });
     cluster.pause_namenodes(false);
     fails(nn.get_file_info("/", limit()), Status::Closed, "closed");
+}
+
+/// A file whose lease is renewed, and what it was told.
+#[derive(Default)]
+struct Holder {
+    lost: Mutex<Option<Error>>,
+    closed: AtomicBool,
+}
+
+impl LeaseHolder for Holder {
+    fn lease_lost(&self, why: &Error) {
+        *self.lost.lock().unwrap() = Some(why.clone());
+    }
+
+    fn file_system_closed(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn leases_are_renewed_while_files_are_open_and_lost_after_the_hard_limit() {
+    let cluster = cluster();
+    let nn = mini(&cluster, &[]);
+    let renewer = LeaseRenewer::new(Arc::clone(&nn));
+    let begin = Instant::now();
+    let at = |seconds| begin + Duration::from_secs(seconds);
+    // No file, no call.
+    renewer.renew(at(100));
+    assert_eq!(cluster.call_count("renewLease"), 0);
+    let holder = Arc::new(Holder::default());
+    let weak: Weak<dyn LeaseHolder> = Arc::downgrade(&holder) as _;
+    let id = renewer.begin(weak.clone());
+    // Half of the soft limit of 60 s, and again.
+    for (seconds, calls) in [(1, 0), (29, 0), (31, 1), (60, 1), (62, 2), (63, 2), (93, 3)] {
+        renewer.renew(at(seconds));
+        assert_eq!(cluster.call_count("renewLease"), calls, "after {seconds} s");
+    }
+    // Refused: tried again every second, and the file knows nothing until the hard limit.
+    let class = "org.apache.hadoop.security.AccessControlException";
+    let refusal = cluster.faults().add(Rule::rpc("renewLease", Fault::throw(class, "no")).always());
+    for (i, seconds) in [124, 125, 126, 1200, 1292].into_iter().enumerate() {
+        renewer.renew(at(seconds));
+        assert_eq!(refusal.fired(), i as u64 + 1);
+        assert!(holder.lost.lock().unwrap().is_none(), "after {seconds} s");
+    }
+    renewer.renew(at(1294));
+    let error = holder.lost.lock().unwrap().take().expect("the lease is lost");
+    assert_eq!(error.status(), Status::Permission, "{error}");
+    assert_eq!(renewer.open_files(), 0);
+    renewer.end(id);
+    // The next file starts afresh.
+    refusal.disarm();
+    let id = renewer.begin(weak);
+    let calls = cluster.call_count("renewLease");
+    renewer.renew(Instant::now() + Duration::from_secs(31));
+    assert_eq!(cluster.call_count("renewLease"), calls + 1);
+    renewer.close();
+    assert!(holder.closed.load(Ordering::Acquire));
+    renewer.end(id);
+    assert!(holder.lost.lock().unwrap().is_none());
 }

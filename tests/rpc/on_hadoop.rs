@@ -5,6 +5,7 @@ use dfs::conf::Config;
 use dfs::datanode::rpc::replica_visible_length;
 use dfs::error::Status;
 use dfs::namenode::NameNode;
+use dfs::proto::hdfs::CreateRequestProto;
 use dfs::time::Deadline;
 use dfs_testkit::hadoop::{Cluster, ClusterConfig, WriteRequest};
 use std::sync::Arc;
@@ -94,7 +95,7 @@ fn refusals_have_their_statuses() {
     fails(m.mkdir(&format!("/no/{}", "x".repeat(300)), 0o755, true, limit()), Status::Limit, "");
     m.set_quota("/no/d", 2, -1, limit()).unwrap();
     fails(m.mkdir("/no/d/q", 0o755, true, limit()), Status::Quota, "quota");
-    let stranger = metadata(&{
+    let stranger_nn = {
         let mut config = Config::new();
         config.set("hadoop.user.name", "stranger");
         let authority = cluster.uri();
@@ -103,7 +104,13 @@ fn refusals_have_their_statuses() {
         frozen.user = "stranger".into();
         let service = config.name_service(&authority).unwrap();
         Arc::new(NameNode::new(service, Arc::new(frozen), "stranger".into()).unwrap())
-    });
+    };
+    let stranger = metadata(&stranger_nn);
+    fails(stranger_nn.create(create_request("/no/new"), limit()), Status::Permission, "/no");
+    fails(stranger_nn.append("/no/f", 4, limit()), Status::Permission, "/no/f");
+    let overwrite = CreateRequestProto { create_flag: 3, ..create_request("/no/f") };
+    fails(stranger_nn.create(overwrite, limit()), Status::Permission, "/no/f");
+    fails(stranger.truncate("/no/f", 0, limit()), Status::Permission, "/no/f");
     let e = fails(stranger.mkdir("/no/s", 0o755, true, limit()), Status::Permission, "stranger");
     assert!(!e.message().contains('\n'), "{e}");
     fails(stranger.set_owner("/no/f", Some("x"), None, limit()), Status::Permission, "/no/f");

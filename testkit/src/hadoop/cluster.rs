@@ -354,6 +354,17 @@ impl Cluster {
         self.signal(&self.datanodes, index, "CONT")
     }
 
+    /// Lets every write of a DataNode to its disk fail ("File too large"), until
+    /// [`Self::mend_disk`] or the node's next start. It goes on reading, and making empty files.
+    pub fn fail_disk(&self, index: usize) -> Result<()> {
+        running(&mut self.datanodes(), index)?.limit_file_size("0")
+    }
+
+    /// Ends [`Self::fail_disk`].
+    pub fn mend_disk(&self, index: usize) -> Result<()> {
+        running(&mut self.datanodes(), index)?.limit_file_size("unlimited")
+    }
+
     /// Starts a DataNode anew (killing it if it runs) on its old data and ports; returns when it
     /// has registered and reported its blocks.
     pub fn restart_datanode(&self, index: usize) -> Result<()> {

@@ -17,6 +17,7 @@ mod jmx;
 mod line_process;
 mod oracle;
 mod process;
+mod relay;
 mod server;
 
 pub use artifacts::{Artifacts, DEFAULT_VERSION};
@@ -28,6 +29,8 @@ pub use oracle::{
     BlockLocation, ContentSummary, FileChecksum, FileStatus, Flush, FsStatus, Locations, Oracle,
     OracleError, ReadRequest, ReadResult, WriteRequest,
 };
+
+pub use relay::{Loss, Relay};
 
 use std::fmt;
 use std::path::Path;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 type SpawnRequest = (Command, mpsc::Sender<std::io::Result<Child>>);
 
@@ -126,11 +127,52 @@ impl Process {
             .args(["-c", "kill -s \"$0\" \"$1\"", signal, &self.id().to_string()])
             .status();
         match status {
+            Ok(status) if status.success() && signal == "STOP" => self.await_stopped(),
             Ok(status) if status.success() => Ok(()),
             other => Err(HarnessError::new(format!(
                 "could not send SIG{signal} to {} (pid {}): {other:?}",
                 self.name,
                 self.id()
+            ))),
+        }
+    }
+
+    /// SIGSTOP returns before the last thread stands still, which on a busy machine takes a while.
+    fn await_stopped(&mut self) -> Result<()> {
+        const LIMIT: Duration = Duration::from_secs(30);
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.id()));
+        let begun = Instant::now();
+        while begun.elapsed() < LIMIT {
+            let list =
+                std::fs::read_dir(&tasks).map_err(|e| HarnessError::io("list", &tasks, e))?;
+            let mut runs = false;
+            for task in list.flatten() {
+                // A thread that has ended meanwhile runs no more. The state comes behind the name,
+                // which is in parentheses and may hold anything.
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes().first());
+                runs |= !matches!(state, None | Some(Some(b'T' | b'Z' | b'X')));
+            }
+            if !runs {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Err(HarnessError::new(format!("{} did not stop in {LIMIT:?}", self.name)))
+    }
+
+    /// Sets the soft limit on the size of files, bytes or `unlimited`: writes beyond it fail. The
+    /// JVM ignores the signal that comes with it.
+    pub(crate) fn limit_file_size(&mut self, limit: &str) -> Result<()> {
+        self.check_running()?;
+        let status = Command::new("prlimit")
+            .args(["--pid", &self.id().to_string(), &format!("--fsize={limit}:")])
+            .status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            other => Err(HarnessError::new(format!(
+                "could not limit the file size of {} with prlimit (util-linux): {other:?}",
+                self.name
             ))),
         }
     }

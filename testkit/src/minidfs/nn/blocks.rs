@@ -19,7 +19,7 @@ pub(crate) enum BlockState {
 }
 
 impl BlockState {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::UnderConstruction => "UNDER_CONSTRUCTION",
             Self::UnderRecovery => "UNDER_RECOVERY",

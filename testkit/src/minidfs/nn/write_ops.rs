@@ -362,9 +362,9 @@ impl NameSystem {
         };
         if info.state != BlockState::UnderConstruction {
             return Err(error::io(format!(
-                "{} is not under construction, it is {:?}",
+                "Unexpected BlockUCState: {} is {} but not UNDER_CONSTRUCTION",
                 describe(block),
-                info.state
+                info.state.name()
             )));
         }
         let writer = self.tree.get(info.file).and_then(Inode::file).and_then(|f| f.writer.as_ref());
