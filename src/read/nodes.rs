@@ -23,8 +23,8 @@ const LATENCY_MS: u64 = 30_000;
 /// An average moves this fraction (1/8) towards a new sample.
 const SMOOTHING: u64 = 8;
 /// A node is passed over for a peer when its average is more than twice the peer's and this, us:
-/// below, it is not worth leaving the NameNode's order, which spreads the load.
-const NOTICEABLE_US: u64 = 2_000;
+/// below, a seek of a disk, it is not worth leaving the NameNode's order, which spreads the load.
+const NOTICEABLE_US: u64 = 10_000;
 /// What a node without an average is taken for, us: slow nodes make way for unknown ones.
 const UNKNOWN_US: u64 = 25_000;
 
@@ -239,7 +239,7 @@ mod tests {
         let (slow, fast) = (nodes.standing("a:1", "x"), nodes.standing("b:1", "x"));
         let unknown = nodes.standing("c:1", "x");
         fast.on_data(Duration::from_micros(200));
-        slow.on_data(Duration::from_micros(900));
+        slow.on_data(Duration::from_micros(9_000));
         assert!(!slow.is_slower_than(&fast), "below what is noticed");
         slow.on_slow(Duration::from_millis(500));
         assert!(slow.is_slower_than(&fast) && slow.is_slower_than(&unknown));
