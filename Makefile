@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench check fix fuzz install uninstall setup clean help
+.PHONY: build demo test bench check fix fuzz chaos-read install uninstall setup clean help
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -63,6 +63,12 @@ fix:
 fuzz:
 	@.ci/setup build fuzz
 	@fuzz/run "$(TARGET)" "$(or $(FUZZ_S),60)"
+
+## chaos-read: fault schedules for reads: make chaos-read SEEDS=10000; START=n replays from seed n
+chaos-read:
+	@.ci/setup build
+	@$(CARGO) run --quiet --release -p dfs-testkit --bin chaos-read -- \
+		--seeds "$(or $(SEEDS),1000)" --start "$(or $(START),0)"
 
 ## install: libraries, dfs.h, dfs.pc and CMake files below DESTDIR/PREFIX (/usr/local)
 # Empty LIBDIR or INCLUDEDIR (make demo) mean their places below PREFIX.
