@@ -466,7 +466,9 @@ impl LocatedFile {
             .map(|b| (b.offset, b.proto.b.block_id))
             .chain(last.as_ref().filter(|_| !complete).map(|l| (l.offset, l.b.block_id)))
         {
-            if table.at(block.0).is_some_and(|old| old.proto.b.block_id != block.1) {
+            // A writer may abandon a block before any byte of it is there, and get another one.
+            let other = |old: &&Arc<Block>| old.proto.b.block_id != block.1 && old.len > 0;
+            if table.at(block.0).filter(other).is_some() {
                 return Err(self.changed());
             }
         }
