@@ -316,6 +316,9 @@ keys! {
             "per stream in Hadoop",
             "How long readers try a DataNode last that could not be reached or fell silent; doubles \
              with each further failure, up to 32 times";
+        LIBDFS_READ_ORDER_BY_LATENCY = "libdfs.read.order.by.latency", FLAG, Value("true"),
+            "not in Hadoop", "Whether readers prefer, among DataNodes of the same distance, one \
+             that answers much faster; else the NameNode's order holds";
         LIBDFS_CALL_TIMEOUT_MS = "libdfs.call.timeout.ms", MILLIS, Value("0"), "not in Hadoop",
             "Limit of one blocking call; 0 = only the limits of its steps";
     }

@@ -133,7 +133,7 @@ impl ReadContext {
         pool: BufferPool,
         peers: Arc<PeerCache>,
     ) -> ReadContext {
-        let nodes = Arc::new(Nodes::new(config.dead_node_ms));
+        let nodes = Arc::new(Nodes::new(config.dead_node_ms, config.order_by_latency));
         let (closed, hedges) = (AtomicBool::new(false), AtomicU32::new(0));
         ReadContext { locations, config, pool, peers, stats: Arc::default(), nodes, closed, hedges }
     }

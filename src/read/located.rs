@@ -536,7 +536,7 @@ pub(crate) mod tests {
 
     /// The same, as a read sees it.
     pub(crate) fn block(id: u64, offset: u64, len: u64, servers: &[&str]) -> Block {
-        let nodes = Nodes::new(60_000);
+        let nodes = Nodes::new(60_000, true);
         Block::new(located(id, offset, len, servers), len, false, "client", false, &nodes)
     }
 

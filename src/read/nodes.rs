@@ -36,6 +36,8 @@ pub struct Standing {
     /// The address is one of this host's.
     local: bool,
     dead_ms: u64,
+    /// Averages are kept.
+    ranked: bool,
     /// The node is avoided before this time, ms; 0: it is well.
     avoid_until: AtomicU64,
     /// Failures to connect or answer since it last worked.
@@ -47,11 +49,12 @@ pub struct Standing {
 }
 
 impl Standing {
-    fn new(epoch: Instant, local: bool, dead_ms: u64) -> Standing {
+    fn new(epoch: Instant, local: bool, dead_ms: u64, ranked: bool) -> Standing {
         Standing {
             epoch,
             local,
             dead_ms,
+            ranked,
             avoid_until: AtomicU64::new(0),
             failures: AtomicU32::new(0),
             latency_us: AtomicU64::new(0),
@@ -119,6 +122,9 @@ impl Standing {
     }
 
     fn sample(&self, latency: Duration) {
+        if !self.ranked {
+            return;
+        }
         let sample = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX).clamp(1, 1 << 40);
         let average = match self.latency_us() {
             None => sample,
@@ -152,13 +158,15 @@ impl Standing {
 pub struct Nodes {
     epoch: Instant,
     dead_ms: u64,
+    ranked: bool,
     known: Mutex<HashMap<Box<str>, Arc<Standing>>>,
 }
 
 impl Nodes {
     /// Remembers nobody yet. `dead_ms`: how long a node is avoided after its first failure, ms.
-    pub fn new(dead_ms: u64) -> Nodes {
-        Nodes { epoch: now(), dead_ms, known: Mutex::default() }
+    /// `ranked`: keep averages of latency.
+    pub fn new(dead_ms: u64, ranked: bool) -> Nodes {
+        Nodes { epoch: now(), dead_ms, ranked, known: Mutex::default() }
     }
 
     /// The standing of the node with this transfer address. `ip`: its address without the port.
@@ -167,7 +175,8 @@ impl Nodes {
         if let Some(found) = self.known.lock().get(server) {
             return Arc::clone(found);
         }
-        let fresh = Arc::new(Standing::new(self.epoch, is_own_address(ip), self.dead_ms));
+        let fresh = Standing::new(self.epoch, is_own_address(ip), self.dead_ms, self.ranked);
+        let fresh = Arc::new(fresh);
         let mut known = self.known.lock();
         if known.len() >= NODES_MAX {
             known.retain(|_, standing| Arc::strong_count(standing) > 1);
@@ -202,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_dead_node_is_avoided_by_all_until_its_time_has_passed() {
-        let nodes = Nodes::new(30);
+        let nodes = Nodes::new(30, true);
         let (one, other) = (nodes.standing("a:1", "127.0.0.1"), nodes.standing("a:1", "127.0.0.1"));
         assert!(!one.is_avoided() && one.is_local());
         one.on_dead();
@@ -218,7 +227,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_double_the_time() {
-        let nodes = Nodes::new(1_000);
+        let nodes = Nodes::new(1_000, true);
         let node = nodes.standing("a:1", "x");
         assert!(!node.is_local());
         let mut last = 0;
@@ -235,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_much_slower_node_makes_way_and_is_forgotten() {
-        let nodes = Nodes::new(1_000);
+        let nodes = Nodes::new(1_000, true);
         let (slow, fast) = (nodes.standing("a:1", "x"), nodes.standing("b:1", "x"));
         let unknown = nodes.standing("c:1", "x");
         fast.on_data(Duration::from_micros(200));
@@ -250,15 +259,19 @@ mod tests {
         old.latency_us.store(90_000, Ordering::Relaxed);
         assert_eq!(old.latency_us(), None);
         assert!(!old.is_slower_than(&fast));
+        let nodes = Nodes::new(1_000, false);
+        let node = nodes.standing("a:1", "x");
+        node.on_data(Duration::from_secs(1));
+        assert_eq!(node.latency_us(), None, "averages are turned off");
     }
 
     fn standing() -> Standing {
-        Standing::new(now(), false, 1_000)
+        Standing::new(now(), false, 1_000, true)
     }
 
     #[test]
     fn the_number_of_nodes_is_bounded() {
-        let nodes = Nodes::new(1_000);
+        let nodes = Nodes::new(1_000, true);
         let kept = nodes.standing("kept:1", "x");
         for i in 0..NODES_MAX + 10 {
             nodes.standing(&format!("n:{i}"), "x");

@@ -9,6 +9,10 @@ pub(crate) trait Fs: Send + Sync {
     fn create(&self, path: &str, replication: u32) -> Result<Box<dyn Out>>;
     /// Opens a file for reading.
     fn open(&self, path: &str) -> Result<Box<dyn In>>;
+    /// Connections made for reads so far, if the client counts them.
+    fn connects(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A file being written.

@@ -17,13 +17,14 @@ pub(crate) fn run(fs: &dyn Fs, command: &Command) -> Result<Json> {
         "write" => write(fs, command),
         "read" => read(fs, command),
         "pread" => pread(fs, command),
+        "ycsb" => crate::ycsb::run(fs, command),
         "create" => create(fs, command),
         verb => Err(format!("unknown command {verb}")),
     }
 }
 
 /// Measures one stretch of work.
-struct Meter {
+pub(crate) struct Meter {
     at: Instant,
     usage: sys::Usage,
     allocations: (u64, u64),
@@ -36,7 +37,7 @@ impl Meter {
     }
 
     /// The answer for `count` operations of `bytes` each that took so long (ns).
-    fn stop(self, op: &str, count: u64, bytes: u64, latencies: Vec<Vec<u32>>) -> Json {
+    pub(crate) fn stop(self, op: &str, count: u64, bytes: u64, latencies: Vec<Vec<u32>>) -> Json {
         let wall_s = self.at.elapsed().as_secs_f64();
         let (now, before) = (sys::usage(), self.usage);
         let (allocations, allocated) = sys::allocations();
@@ -55,7 +56,9 @@ impl Meter {
             ("bytes", bytes as f64),
         ];
         if !all.is_empty() {
-            for (name, quantile) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
+            for (name, quantile) in
+                [("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p999_us", 0.999)]
+            {
                 members.push((name, at_quantile(&all, quantile)));
             }
             members.push(("max_us", at_quantile(&all, 1.0)));
@@ -73,7 +76,7 @@ fn at_quantile(sorted: &[u32], quantile: f64) -> f64 {
 }
 
 /// Runs `work` and notes how long it took, nanoseconds.
-fn timed<T>(latencies: &mut Vec<u32>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn timed<T>(latencies: &mut Vec<u32>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let at = Instant::now();
     let value = work()?;
     latencies.push(u32::try_from(at.elapsed().as_nanos()).unwrap_or(u32::MAX));
@@ -82,7 +85,7 @@ fn timed<T>(latencies: &mut Vec<u32>, work: impl FnOnce() -> Result<T>) -> Resul
 
 /// Does `work` on each of `states`, each on a thread of its own (on this one if there is only
 /// one), and measures all together. Starting a thread takes 20 us, which is part of it.
-fn measured<T: Send>(
+pub(crate) fn measured<T: Send>(
     states: &mut [T],
     work: impl Fn(usize, &mut T) -> Result<Vec<u32>> + Sync,
 ) -> Result<(Meter, Vec<Vec<u32>>)> {
