@@ -22,6 +22,8 @@ const DOUBLINGS_MAX: u32 = 5;
 const LATENCY_MS: u64 = 30_000;
 /// An average moves this fraction (1/8) towards a new sample.
 const SMOOTHING: u64 = 8;
+/// A wait that was given up is taken for one so many times as long.
+const STILL_WAITING: u32 = 10;
 /// A node is passed over for a peer when its average is more than twice the peer's and this, us:
 /// below, a seek of a disk, it is not worth leaving the NameNode's order, which spreads the load.
 const NOTICEABLE_US: u64 = 10_000;
@@ -116,9 +118,9 @@ impl Standing {
         self.sample(latency);
     }
 
-    /// The node has kept somebody waiting so long, and still does.
+    /// The node has kept somebody waiting so long, and still does: nobody knows for how long.
     pub fn on_slow(&self, waited: Duration) {
-        self.sample(waited);
+        self.sample(waited.saturating_mul(STILL_WAITING));
     }
 
     fn sample(&self, latency: Duration) {
