@@ -190,6 +190,8 @@ impl Scenario {
                     .with("threads", threads)
                     .with("blocks", YCSB_BLOCKS)
                     .with("block", YCSB_BLOCK);
+                // Java's clients of one process share what belongs to a context, caches too.
+                let command = command.with("conf.dfs.client.context", self.name);
                 match cache {
                     Some(n) => command.with("conf.dfs.client.socketcache.capacity", n),
                     None => command,
