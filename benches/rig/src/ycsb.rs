@@ -59,7 +59,8 @@ fn read(
     Ok(latencies)
 }
 
-/// `count` reads by each of `threads` threads from one open file of `blocks` blocks of `block` bytes.
+/// `count` reads by each of `threads` threads from one open file of `blocks` blocks of `block`
+/// bytes.
 pub(crate) fn run(fs: &dyn Fs, command: &Command) -> Result<Json> {
     let (count, blocks) = (command.size("count")?, command.size("blocks")?.max(1));
     let block = command.size("block")?;
