@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench check fix fuzz chaos install uninstall setup clean help
+.PHONY: build demo test bench check fix fuzz chaos chaos-read install uninstall setup clean help
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -70,6 +70,12 @@ chaos:
 	@$(CARGO) run --quiet --release -p dfs-testkit --bin chaos -- --seeds $(or $(SEEDS),10000) \
 		--start $(or $(START),0)
 
+## chaos-read: the same for readers: every byte right, every call in time
+chaos-read:
+	@.ci/setup build
+	@$(CARGO) run --quiet --release -p dfs-testkit --bin chaos-read -- \
+		--seeds "$(or $(SEEDS),10000)" --start "$(or $(START),0)"
+
 ## install: libraries, dfs.h, dfs.pc and CMake files below DESTDIR/PREFIX (/usr/local)
 # Empty LIBDIR or INCLUDEDIR (make demo) mean their places below PREFIX.
 lib_dir = $(or $(LIBDIR),$(PREFIX)/lib)
@@ -111,4 +117,4 @@ clean:
 	@rm -rf target fuzz/target
 
 help:
-	@sed -n 's/^## \([a-z]*\): /  make \1|/p' Makefile | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
+	@sed -n 's/^## \([a-z-]*\): /  make \1|/p' Makefile | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'

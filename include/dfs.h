@@ -682,6 +682,14 @@ typedef struct dfs_stats {
   uint64_t read_failovers;
   /** Replicas whose data did not match its checksums. */
   uint64_t read_checksum_failures;
+  /** Hedged reads: second requests that were sent because the first one was late. */
+  uint64_t read_hedged;
+  /** Of these, requests that were answered first. */
+  uint64_t read_hedged_wins;
+  /** Times that one was due, but as many as allowed were under way. */
+  uint64_t read_hedged_refused;
+  /** Requests for the next block that a sequential read sent before it was through with its own. */
+  uint64_t read_early_requests;
 } dfs_stats;
 
 #ifdef __cplusplus

@@ -29,6 +29,11 @@ impl Deadline {
         Deadline::after(Duration::from_millis(ms))
     }
 
+    /// This instant.
+    pub fn at(instant: Instant) -> Deadline {
+        Deadline(Some(instant))
+    }
+
     /// The earlier of two deadlines.
     #[must_use]
     pub fn min(self, other: Deadline) -> Deadline {

@@ -336,3 +336,176 @@ fn many_threads_on_one_stream() {
         }
     });
 }
+
+/// A file of `len` bytes at `path`.
+fn put(rig: &Rig, path: &str, data: &[u8]) {
+    let options = CreateOptions {
+        block_size: Some(BLOCK as u64),
+        overwrite: true,
+        ..CreateOptions::default()
+    };
+    let file = rig.fs.create(path, &options, limit()).unwrap();
+    file.write(data, limit()).unwrap();
+    file.close(limit()).unwrap();
+}
+
+/// All replicas of the file's blocks that the NameNode knows.
+fn drop_replicas(rig: &Rig, path: &str) {
+    for id in rig.mini.block_ids(path) {
+        rig.mini.datanodes().iter().for_each(|node| {
+            node.delete_replica(id).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_file_that_is_replaced_deleted_or_truncated_while_it_is_open() {
+    // Replaced: its blocks are gone, and others are at their place.
+    let rig = Rig::new(2 * BLOCK);
+    let stream = rig.open();
+    let mut buf = vec![0; 2 * BLOCK];
+    stream.pread(0, &mut buf, limit()).unwrap();
+    drop_replicas(&rig, "/f");
+    put(&rig, "/f", &pattern(3000));
+    let error = stream.pread(0, &mut buf, limit()).unwrap_err();
+    assert!(error.message().starts_with("Blocklist for /f has changed"), "{error}");
+    let error = stream.refresh(limit()).unwrap_err();
+    assert!(error.message().starts_with("Blocklist for /f has changed"), "{error}");
+    let fresh = rig.fs.open("/f", ReadOptions::default(), limit()).unwrap();
+    assert_eq!(fresh.pread(0, &mut buf, limit()).unwrap(), 3000);
+    assert!(buf[..3000] == pattern(3000));
+
+    // Deleted: readable while the replicas are there, as in HDFS; then the error says so.
+    let rig = Rig::new(BLOCK);
+    let stream = rig.open();
+    let ids = rig.mini.block_ids("/f");
+    stream.pread(0, &mut buf, limit()).unwrap();
+    rig.fs.metadata().unwrap().delete("/f", false, limit()).unwrap();
+    for node in rig.mini.datanodes() {
+        let _gone_already = node.delete_replica(ids[0]);
+    }
+    let error = stream.pread(0, &mut buf, limit()).unwrap_err();
+    assert_eq!(error.status(), Status::NotFound, "{error}");
+    assert!(error.message().contains("/f"), "{error}");
+
+    // Truncated at a block: the handle sees it when it asks, and reads what is left.
+    let rig = Rig::new(2 * BLOCK);
+    let stream = rig.open();
+    assert!(rig.fs.metadata().unwrap().truncate("/f", BLOCK as u64, limit()).unwrap());
+    assert_eq!(stream.refresh(limit()).unwrap(), BLOCK as u64);
+    assert_eq!(stream.pread(0, &mut buf, limit()).unwrap(), BLOCK);
+    assert!(buf[..BLOCK] == rig.data[..BLOCK]);
+    assert_eq!(stream.pread(BLOCK as u64, &mut buf, limit()).unwrap(), 0);
+}
+
+#[test]
+fn a_file_that_is_appended_to_while_it_is_open() {
+    let rig = Rig::new(BLOCK + 1000);
+    let stream = rig.open();
+    let mut buf = vec![0; 3 * BLOCK];
+    stream.pread(0, &mut buf, limit()).unwrap();
+    let more = pattern(BLOCK + 77);
+    let file = rig.fs.append("/f", false, &CreateOptions::default(), limit()).unwrap();
+    file.write(&more, limit()).unwrap();
+    file.flush(SyncMode::default(), limit()).unwrap();
+    // The old bytes, of a block whose generation stamp has risen, and the new ones.
+    assert_eq!(stream.pread(0, &mut buf, limit()).unwrap(), BLOCK + 1000);
+    assert!(buf[..BLOCK + 1000] == rig.data);
+    assert_eq!(stream.refresh(limit()).unwrap() as usize, rig.data.len() + more.len());
+    let whole = [&rig.data[..], &more].concat();
+    assert_eq!(stream.pread(0, &mut buf, limit()).unwrap(), whole.len());
+    assert!(buf[..whole.len()] == whole);
+    file.close(limit()).unwrap();
+    assert_eq!(stream.pread(0, &mut buf, limit()).unwrap(), whole.len());
+    assert!(buf[..whole.len()] == whole);
+}
+
+#[test]
+fn a_file_whose_writer_is_gone_is_read_during_and_after_its_recovery() {
+    let rig = Rig::new(10);
+    let options = CreateOptions { block_size: Some(BLOCK as u64), ..CreateOptions::default() };
+    let data = pattern(BLOCK + 5000);
+    let writer = rig.fs.create("/lost", &options, limit()).unwrap();
+    writer.write(&data, limit()).unwrap();
+    writer.flush(SyncMode::default(), limit()).unwrap();
+    drop(writer);
+    let reader = rig.fs.open("/lost", ReadOptions::default(), limit()).unwrap();
+    let mut buf = vec![0; data.len()];
+    let meta = rig.fs.metadata().unwrap();
+    let begin = Instant::now();
+    loop {
+        // Replicas under recovery may refuse for a moment, never lie.
+        match reader.pread(0, &mut buf, limit()) {
+            Ok(n) => assert!(n == data.len() && buf == data),
+            Err(e) => assert_eq!(e.status(), Status::BlockMissing, "{e}"),
+        }
+        if meta.recover_lease("/lost", limit()).unwrap() {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(reader.refresh(limit()).unwrap(), data.len() as u64);
+    assert_eq!(reader.pread(0, &mut buf, limit()).unwrap(), data.len());
+    assert!(buf == data);
+}
+
+#[test]
+fn hedged_reads_cut_the_tail() {
+    let late = Duration::from_millis(200);
+    let mut times = Vec::new();
+    for pool in ["0", "8"] {
+        let rig = Rig::with(
+            4 * BLOCK,
+            Duration::from_secs(4),
+            &[
+                ("dfs.client.hedged.read.threadpool.size", pool),
+                ("dfs.client.hedged.read.threshold.millis", "15"),
+            ],
+        );
+        // Every DataNode is late now and then, so that nobody can be avoided.
+        for node in 0..3 {
+            for i in 0..4 {
+                let rule = Rule::new(Site::Op(Op::Read), Fault::Delay(late)).on(node);
+                rig.mini.faults().add(rule.skip(10 + 20 * i));
+            }
+        }
+        let stream = rig.open();
+        let mut buf = vec![0; 4096];
+        let mut worst = Duration::ZERO;
+        for i in 0..150_usize {
+            let at = (i * 77_773) % (4 * BLOCK - 4096);
+            let begin = Instant::now();
+            stream.pread(at as u64, &mut buf, limit()).unwrap();
+            worst = worst.max(begin.elapsed());
+            assert!(buf[..] == rig.data[at..at + 4096]);
+        }
+        let stats = &rig.fs.read_context().stats;
+        let hedges = stats.hedged_reads.load(Ordering::Relaxed);
+        let wins = stats.hedged_wins.load(Ordering::Relaxed);
+        if pool == "0" {
+            assert_eq!((hedges, wins), (0, 0));
+        } else {
+            assert!(hedges >= 1 && wins >= 1 && hedges <= 40, "{hedges} hedges, {wins} wins");
+        }
+        times.push(worst);
+    }
+    assert!(times[0] >= late && times[1] < late, "{times:?}");
+}
+
+#[test]
+fn what_must_not_be_read_is_refused_by_name() {
+    let hook = |_user: &str, method: &str, path: &str| {
+        !(method == "getBlockLocations" && path == "/secret")
+    };
+    let builder = MiniDfs::builder();
+    let mini = builder.configure(|c| c.permission_hook = Some(std::sync::Arc::new(hook)));
+    let mini = mini.start().unwrap();
+    let fs = FileSystem::connect(&Config::new(), Some(&mini.uri()), limit()).unwrap();
+    let file = fs.create("/secret", &CreateOptions::default(), limit()).unwrap();
+    file.write(b"x", limit()).unwrap();
+    file.close(limit()).unwrap();
+    let error = fs.open("/secret", ReadOptions::default(), limit()).err().unwrap();
+    assert_eq!(error.status(), Status::Permission, "{error}");
+    assert!(error.message().contains("/secret"), "{error}");
+}

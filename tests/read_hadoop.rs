@@ -255,3 +255,92 @@ fn the_tail_of_a_file_that_java_writes() {
     assert_eq!(stream.refresh(limit()).unwrap(), at);
     check(&stream, 60, at);
 }
+
+#[test]
+fn hedged_and_vectored_reads_while_a_datanode_freezes_and_one_dies() {
+    let rig = Rig::new(&[
+        ("dfs.client.socket-timeout", "10000"),
+        ("dfs.client.hedged.read.threadpool.size", "8"),
+        ("dfs.client.hedged.read.threshold.millis", "60"),
+    ]);
+    let path = rig.write(&request(70));
+    let stream = rig.open(&path);
+    let place = |block: usize| {
+        let blocks = rig.fs.metadata().unwrap().block_locations(&path, 0, LEN, limit()).unwrap();
+        rig.cluster.datanode_index(&blocks[block].replicas[0].address).unwrap()
+    };
+    let mut buf = vec![0; 50_000];
+    let mut preads = |stream: &InputStream, count: u64| {
+        let mut worst = Duration::ZERO;
+        for i in 0..count {
+            let at = i * 777_773 % (LEN - 50_000);
+            let begin = Instant::now();
+            assert_eq!(stream.pread(at, &mut buf, limit()).unwrap(), 50_000);
+            worst = worst.max(begin.elapsed());
+            assert_eq!(data::mismatch(70, at, &buf), None);
+        }
+        worst
+    };
+    preads(&stream, 40);
+    let frozen = place(0);
+    rig.cluster.stop_datanode(frozen).unwrap();
+    let worst = preads(&stream, 40);
+    let again = preads(&rig.open(&path), 40);
+    let stats = &rig.fs.read_context().stats;
+    let wins = stats.hedged_wins.load(Ordering::Relaxed);
+    // The connections that were there do not tell that their node is frozen.
+    assert!(wins >= 1, "the nearest node of the first block is frozen");
+    assert!(worst < Duration::from_secs(5) && again < Duration::from_secs(5), "{worst:?}");
+    rig.cluster.continue_datanode(frozen).unwrap();
+
+    // Ranges all over the file, while the node that serves some of them dies.
+    let ranges: Vec<u64> = (0..12).map(|i| i * 260_000 % (LEN - 9_000)).collect();
+    let vectored = |stream: &InputStream| {
+        let mut memory: Vec<Vec<u8>> = ranges.iter().map(|_| vec![0; 9_000]).collect();
+        let mut pieces: Vec<(u64, &mut [u8])> =
+            ranges.iter().zip(&mut memory).map(|(at, m)| (*at, &mut m[..])).collect();
+        let counts = stream.preadv(&mut pieces, limit()).unwrap();
+        assert!(counts.iter().all(|n| *n == 9_000));
+        for (at, memory) in ranges.iter().zip(&memory) {
+            assert_eq!(data::mismatch(70, *at, memory), None, "{at}");
+        }
+    };
+    vectored(&stream);
+    let dead = place(1);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| (0..60).for_each(|_| vectored(&stream)));
+        rig.cluster.kill_datanode(dead).unwrap();
+        reader.join().unwrap();
+    });
+    vectored(&rig.open(&path));
+    assert_eq!(rig.fs.stats().pool.in_use_bytes, 0);
+    rig.cluster.restart_datanode(dead).unwrap();
+    rig.cluster.wait_live_datanodes(3, Duration::from_secs(60)).unwrap();
+}
+
+#[test]
+fn damaged_checksums_on_disk_are_passed_over_in_all_ways_of_reading() {
+    for hedged in ["0", "4"] {
+        let rig = Rig::new(&[("dfs.client.hedged.read.threadpool.size", hedged)]);
+        let path = rig.write(&request(80));
+        let blocks = rig.fs.metadata().unwrap().block_locations(&path, 0, LEN, limit()).unwrap();
+        for block in &blocks {
+            let good = rig.cluster.datanode_index(&block.replicas[0].address).unwrap();
+            for (index, replica) in rig.cluster.replicas_of(block.block_id as i64).unwrap() {
+                if index != good {
+                    // Behind the header of 7 bytes: the checksum of the third chunk.
+                    replica.corrupt_meta(7 + 2 * 4).unwrap();
+                }
+            }
+        }
+        // The NameNode names equally near replicas in any order.
+        let failures = &rig.fs.read_context().stats.checksum_failures;
+        for _ in 0..20 {
+            check(&rig.open(&path), 80, LEN);
+            if failures.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+        }
+        assert!(failures.load(Ordering::Relaxed) >= 1, "hedged {hedged}");
+    }
+}

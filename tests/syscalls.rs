@@ -83,8 +83,9 @@ fn an_hflush_is_one_send_and_at_most_two_receives_on_the_calling_thread() {
 fn a_pread_is_few_calls() {
     let (calls, _) = trace(&["pread"]);
     let total: usize = calls.values().sum();
-    // Probe of the cached connection, request, answer (one or two receives), read status.
-    assert!(total <= 6 * COUNT, "{calls:?}");
+    // Request, answer (up to three receives: response, header, data), read status; the cached
+    // connection was used a moment ago and is not probed.
+    assert!(total <= 5 * COUNT, "{calls:?}");
     assert_eq!(calls.get("connect"), None, "{calls:?}");
     assert_eq!(calls.get("futex"), None, "{calls:?}");
 }

@@ -59,9 +59,17 @@ pub struct dfs_stats {
     pub read_failovers: u64,
     /// Replicas whose data did not match its checksums.
     pub read_checksum_failures: u64,
+    /// Hedged reads: second requests that were sent because the first one was late.
+    pub read_hedged: u64,
+    /// Of these, requests that were answered first.
+    pub read_hedged_wins: u64,
+    /// Times that one was due, but as many as allowed were under way.
+    pub read_hedged_refused: u64,
+    /// Requests for the next block that a sequential read sent before it was through with its own.
+    pub read_early_requests: u64,
 }
 
-// SAFETY: repr(C), u32 first; 4+4 and 23*8 bytes without padding; numbers.
+// SAFETY: repr(C), u32 first; 4+4 and 27*8 bytes without padding; numbers.
 unsafe impl Sized32 for dfs_stats {}
 
 /// Reads the counters of a file system.
@@ -109,6 +117,10 @@ pub extern "C" fn dfs_stats_get(
             read_stale_peers: get(&read.stale_peers),
             read_failovers: get(&read.failovers),
             read_checksum_failures: get(&read.checksum_failures),
+            read_hedged: get(&read.hedged_reads),
+            read_hedged_wins: get(&read.hedged_wins),
+            read_hedged_refused: get(&read.hedged_refused),
+            read_early_requests: get(&read.early_requests),
         });
         Ok(0)
     })
@@ -120,6 +132,6 @@ mod tests {
 
     #[test]
     fn the_struct_has_no_padding() {
-        assert_eq!(size_of::<dfs_stats>(), 8 + 23 * 8);
+        assert_eq!(size_of::<dfs_stats>(), 8 + 27 * 8);
     }
 }

@@ -176,6 +176,10 @@ pub struct ClientConfig {
     /// `libdfs.pipeline.hop.timeout.ms`: added to the socket time-outs for each DataNode of a
     /// pipeline.
     pub pipeline_hop_timeout_ms: u64,
+    /// `libdfs.datanode.dead.ms`: how long readers avoid a DataNode after its first failure.
+    pub dead_node_ms: u64,
+    /// `libdfs.read.order.by.latency`: whether slow DataNodes make way for equally near ones.
+    pub order_by_latency: bool,
     /// `libdfs.call.timeout.ms`: default limit of one blocking call; 0 = only the limits inside.
     pub call_timeout_ms: u64,
 }

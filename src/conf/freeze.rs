@@ -122,6 +122,8 @@ impl Config {
                 None => to_usize(default_pool_bytes(memory_bytes())),
             },
             pool_wait_ms: self.millis(&keys::LIBDFS_BUFFER_POOL_WAIT_MS)?,
+            dead_node_ms: self.millis(&keys::LIBDFS_DATANODE_DEAD_MS)?,
+            order_by_latency: self.flag(&keys::LIBDFS_READ_ORDER_BY_LATENCY)?,
             pool_idle_ms: self.millis(&keys::LIBDFS_BUFFER_POOL_IDLE_MS)?,
             pipeline_hop_timeout_ms: self.millis(&keys::LIBDFS_PIPELINE_HOP_TIMEOUT_MS)?,
             call_timeout_ms: self.millis(&keys::LIBDFS_CALL_TIMEOUT_MS)?,

@@ -297,7 +297,8 @@ keys! {
         DFS_CLIENT_HEDGED_READ_THREADPOOL_SIZE = "dfs.client.hedged.read.threadpool.size", COUNT,
             Value("0"), "", "Hedged reads that may run at once; 0 turns them off";
         DFS_CLIENT_HEDGED_READ_THRESHOLD_MILLIS = "dfs.client.hedged.read.threshold.millis",
-            MILLIS, Value("500"), "", "Silence after which another replica is asked too";
+            MILLIS, Value("500"), "",
+            "Time after which another replica is asked too, for each 1 MiB of a positional read";
     }
     "libdfs only" {
         LIBDFS_BUFFER_POOL_MAX_BYTES = "libdfs.buffer.pool.max.bytes",
@@ -311,6 +312,13 @@ keys! {
         LIBDFS_PIPELINE_HOP_TIMEOUT_MS = "libdfs.pipeline.hop.timeout.ms", MILLIS, Value("5000"),
             "fixed in Hadoop",
             "Added to the socket time-outs for each DataNode of a write pipeline";
+        LIBDFS_DATANODE_DEAD_MS = "libdfs.datanode.dead.ms", MILLIS, Value("10000"),
+            "per stream in Hadoop",
+            "How long readers try a DataNode last that could not be reached or fell silent; doubles \
+             with each further failure, up to 32 times";
+        LIBDFS_READ_ORDER_BY_LATENCY = "libdfs.read.order.by.latency", FLAG, Value("true"),
+            "not in Hadoop", "Whether readers prefer, among DataNodes of the same distance, one \
+             that answers much faster; else the NameNode's order holds";
         LIBDFS_CALL_TIMEOUT_MS = "libdfs.call.timeout.ms", MILLIS, Value("0"), "not in Hadoop",
             "Limit of one blocking call; 0 = only the limits of its steps";
     }

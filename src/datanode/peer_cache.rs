@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 const SHARDS: usize = 16;
 /// Largest number of connections that one put makes room for, so that closing stays bounded.
 const EVICT_MAX: usize = 2;
+/// A connection that was put back so recently is handed out without a look at it: the DataNode can
+/// hardly have closed it, and a reader forgives one that it has.
+const FRESH: Duration = Duration::from_millis(100);
 /// A node without connections is forgotten after this many lifetimes of a connection.
 const FORGET_LIFETIMES: u32 = 20;
 
@@ -99,8 +102,9 @@ impl PeerCache {
                 self.misses.fetch_add(1, Ordering::Relaxed);
                 return None;
             };
+            let age = since.elapsed();
             // The probe runs outside the lock: it is a system call.
-            if since.elapsed() < self.expiry && peer.socket.is_idle_alive() {
+            if age < self.expiry && (age < FRESH || peer.socket.is_idle_alive()) {
                 self.hits.fetch_add(1, Ordering::Relaxed);
                 return Some(peer);
             }
@@ -241,6 +245,7 @@ mod tests {
         drop(other);
         closed.socket.poll(READABLE, Deadline::after_ms(1000)).unwrap();
         cache.put(closed);
+        std::thread::sleep(FRESH);
         assert_eq!(cache.take("a:1").unwrap().socket.raw(), raw);
         assert_eq!(cache.stats().stale, 1);
     }

@@ -6,21 +6,27 @@
 //! edges, and what the caller has no room for yet, go through a second pooled buffer (the *side*).
 //! No byte counts as delivered before its chunk matched its checksum. Runs on the caller; one
 //! thread at a time; a reader that returned an error must be dropped.
+//!
+//! A reader waits for its DataNode, or, for a caller that has several of them ([`Wire::wait`]),
+//! never waits: then `None` says that it has used up what has come, and the call is repeated with
+//! the same memory when more is there.
 use super::block_state::{BlockState, PacketShape};
-use super::context::Closed;
-use crate::buf::{BufferPool, PooledBuf};
-use crate::checksum::{self, ChecksumType};
+use super::receive::{DataIo, Wire, receive, time_is_up, verify};
+use crate::buf::PooledBuf;
+use crate::checksum::ChecksumType;
 use crate::datanode::peer::Peer;
 use crate::error::{Error, Result, Status};
 use crate::net::tcp;
 use crate::proto::hdfs::BlockOpResponseProto;
-use crate::time::Deadline;
+use crate::time::{Deadline, now};
 use crate::wire::packet::{self, PREFIX_LEN, PROTO_LEN};
 use crate::wire::transfer;
 use crate::wire::varint::{self, Get};
 use prost::Message;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 /// Size of the scratch, bytes: a whole 4 KiB read fits, with response, header and trailer.
 const SCRATCH_BYTES: usize = 8 << 10;
@@ -39,19 +45,6 @@ pub(crate) const DRAIN_BYTES_MAX: u64 = 128 << 10;
 /// How long a drain, or the trailer of a finished read, may keep the caller.
 /// Longer than a socket's receive slice, so that the usual wait is one system call.
 const DRAIN_MS: u64 = 600;
-
-/// Limits and helpers of a reader's caller.
-#[derive(Clone, Copy)]
-pub(crate) struct Wire<'a> {
-    pub(crate) pool: &'a BufferPool,
-    /// Longest silence of the DataNode, ms; 0 = no limit.
-    pub(crate) timeout_ms: u64,
-    pub(crate) max_packet_bytes: usize,
-    /// Waits end when the stream is closed.
-    pub(crate) closed: Closed<'a>,
-    /// Limit of the whole call.
-    pub(crate) deadline: Deadline,
-}
 
 /// What to read: `len` bytes (at least 1) from `block_offset`.
 #[derive(Clone, Copy)]
@@ -82,9 +75,31 @@ pub(crate) struct BlockReader {
     verify: bool,
     /// Some packet was skipped without a look at its checksums.
     skipped: bool,
+    /// The response was taken.
+    responded: bool,
+    /// A packet whose data is on its way.
+    arriving: Option<Arriving>,
+    /// When the request was sent.
+    sent: Instant,
+    /// From then to the first data; taken by whoever keeps averages.
+    latency: Option<Duration>,
+    measured: bool,
+    /// Bytes received so far, to see whether anything moves.
+    received: u64,
+}
+
+/// A packet whose header and checksums have come.
+struct Arriving {
+    shape: PacketShape,
+    layout: Layout,
+    /// Where the checksums are in the scratch.
+    sums: Range<usize>,
+    /// Bytes of data that are in place.
+    got: usize,
 }
 
 /// How one packet's data is spread over memory.
+#[derive(Clone, Copy)]
 struct Layout {
     /// Bytes before the wanted position.
     skip: usize,
@@ -97,15 +112,15 @@ struct Layout {
 }
 
 impl BlockReader {
-    /// Sends the request on `peer` and takes the response. On an error the connection is closed.
+    /// Sends the request on `peer`; [`Self::response`] comes next. On an error the connection is
+    /// closed.
     ///
     /// # Errors
-    /// `ConnectionLost`, `TimedOut`, `Protocol`, `BlockToken`, `DataNode`, naming the server;
-    /// `NoMemory`, `Closed`.
-    pub(crate) fn open(peer: Box<Peer>, wire: &Wire<'_>, request: &Request<'_>) -> Result<Self> {
+    /// `ConnectionLost` or `TimedOut`, naming the server; `NoMemory`.
+    pub(crate) fn begin(peer: Box<Peer>, wire: &Wire<'_>, request: &Request<'_>) -> Result<Self> {
         let need = request.header.len().saturating_add(REQUEST_EXTRA_BYTES);
         let mut scratch = wire.pool.take(need.max(SCRATCH_BYTES), wire.deadline)?;
-        let sent = transfer::encode_read_block(
+        let encoded = transfer::encode_read_block(
             &mut scratch,
             request.header,
             request.block_offset,
@@ -114,17 +129,19 @@ impl BlockReader {
             request.readahead,
             request.drop_behind,
         );
-        let bytes = sent.and_then(|n| scratch.get(..n));
+        let bytes = encoded.and_then(|n| scratch.get(..n));
         let Some(bytes) = bytes else {
             return Err(Error::new(Status::Internal, "a read request exceeds its buffer"));
         };
         let limit = wire.deadline.min(Deadline::after_ms(wire.timeout_ms));
+        let sent = now();
+        // Some hundred bytes on an idle connection: this waits for a peer that stopped reading.
         peer.socket.send_all(&mut [IoSlice::new(bytes)], limit).map_err(|e| {
             tcp::io_error(&e, "sending a read request to", &peer.server)
                 .with_stage("sending the request")
         })?;
         let small = request.len <= (SCRATCH_BYTES - SMALL_OVERHEAD_BYTES) as u64;
-        let mut reader = BlockReader {
+        Ok(BlockReader {
             state: BlockState::new(request.block_offset, request.len),
             filled: 0..0,
             lookahead: if small { scratch.capacity() } else { LEAD_IN_BYTES },
@@ -134,10 +151,54 @@ impl BlockReader {
             position: request.block_offset,
             verify: request.verify,
             skipped: false,
+            responded: false,
+            arriving: None,
+            sent,
+            latency: None,
+            measured: false,
+            received: 0,
             peer,
-        };
-        reader.response(wire).map_err(|e| reader.blame(e, "waiting for the response"))?;
-        Ok(reader)
+        })
+    }
+
+    /// Takes the response to the request, unless it was taken before; false if it has not come.
+    ///
+    /// # Errors
+    /// `ConnectionLost`, `TimedOut`, `Protocol`, `BlockToken`, `DataNode`, naming the server;
+    /// `NoMemory`, `Closed`.
+    pub(crate) fn response(&mut self, wire: &Wire<'_>) -> Result<bool> {
+        if !self.responded {
+            self.responded =
+                self.take_response(wire).map_err(|e| self.blame(e, "waiting for the response"))?;
+        }
+        Ok(self.responded)
+    }
+
+    /// The socket to wait for when a call returned `None`.
+    pub(crate) fn raw(&self) -> RawFd {
+        self.peer.socket.raw()
+    }
+
+    /// Bytes received so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Time from the request to the first data, once.
+    pub(crate) fn take_latency(&mut self) -> Option<Duration> {
+        self.latency.take()
+    }
+
+    /// Time since the request was sent.
+    pub(crate) fn age(&self) -> Duration {
+        self.sent.elapsed()
+    }
+
+    /// The error of a DataNode that was silent for too long.
+    #[cold]
+    pub(crate) fn silence(&self) -> Error {
+        let stage = if self.responded { "reading data" } else { "waiting for the response" };
+        self.blame(time_is_up(&self.peer), stage)
     }
 
     /// Block offset of the next byte that [`Self::read`] delivers.
@@ -160,22 +221,26 @@ impl BlockReader {
         self.ready.start += in_ready;
     }
 
-    /// Delivers up to `dst.len()` bytes, at least 1; 0 only at the end of the request.
+    /// Delivers up to `dst.len()` bytes, at least 1; 0 only at the end of the request. `None`
+    /// if it would have to wait: then the next call must bring the same memory.
     ///
     /// # Errors
-    /// As [`Self::open`], and `Checksum`. The contents of `dst` are undefined then.
-    pub(crate) fn read(&mut self, dst: &mut [u8], wire: &Wire<'_>) -> Result<usize> {
+    /// As [`Self::response`], and `Checksum`. The contents of `dst` are undefined then.
+    pub(crate) fn read(&mut self, dst: &mut [u8], wire: &Wire<'_>) -> Result<Option<usize>> {
         if dst.is_empty() || self.at_end() {
-            return Ok(0);
+            return Ok(Some(0));
+        }
+        if !self.response(wire)? {
+            return Ok(None);
         }
         loop {
             let n = self.take_ready(dst);
             if n > 0 {
-                return Ok(n);
+                return Ok(Some(n));
             }
-            let n = self.packet(dst, wire).map_err(|e| self.blame(e, "reading data"))?;
-            if n > 0 {
-                return Ok(n);
+            match self.packet(dst, wire).map_err(|e| self.blame(e, "reading data"))? {
+                Some(0) => {}
+                other => return Ok(other),
             }
         }
     }
@@ -197,13 +262,17 @@ impl BlockReader {
     }
 
     fn drain(&mut self, wire: &Wire<'_>) -> Result<bool> {
-        if self.state.end().saturating_sub(self.state.next_offset()) > DRAIN_BYTES_MAX {
+        let left = self.state.end().saturating_sub(self.state.next_offset());
+        // A packet that is half in memory which may be gone cannot be drained.
+        if left > DRAIN_BYTES_MAX || self.arriving.is_some() || !self.response(wire)? {
             return Ok(false);
         }
         self.ready = 0..0;
         self.position = self.state.end();
         while !self.state.is_finished() {
-            self.packet(&mut [], wire)?;
+            if self.packet(&mut [], wire)?.is_none() {
+                return Ok(false);
+            }
         }
         if !self.filled.is_empty() {
             return Err(Error::protocol("bytes follow the last packet"));
@@ -235,36 +304,11 @@ impl BlockReader {
         n
     }
 
-    /// One `recvmsg` that waits; at least one byte.
-    fn receive(peer: &Peer, parts: &mut [IoSliceMut<'_>], wire: &Wire<'_>) -> Result<usize> {
-        let limit = wire.deadline.min(Deadline::after_ms(wire.timeout_ms));
-        loop {
-            match peer.socket.recv_slice(parts, limit) {
-                Ok(Some(0)) => {
-                    return Err(Error::new(
-                        Status::ConnectionLost,
-                        format!("{} closed the connection", peer.server),
-                    ));
-                }
-                Ok(Some(n)) => return Ok(n),
-                Ok(None) => {
-                    wire.closed.check()?;
-                    if limit.passed() {
-                        return Err(Error::new(
-                            Status::TimedOut,
-                            format!("waiting for {}: the time limit passed", peer.server),
-                        ));
-                    }
-                }
-                Err(e) => return Err(tcp::io_error(&e, "receiving from", &peer.server)),
-            }
-        }
-    }
-
-    /// Makes `need` bytes available from `filled.start` on, contiguous in the scratch.
-    fn fill(&mut self, need: usize, wire: &Wire<'_>) -> Result<()> {
+    /// Makes `need` bytes available from `filled.start` on, contiguous in the scratch; false if
+    /// they have not come yet.
+    fn fill(&mut self, need: usize, wire: &Wire<'_>) -> Result<bool> {
         if self.filled.len() >= need {
-            return Ok(());
+            return Ok(true);
         }
         let want = need.max(self.lookahead);
         if self.filled.start + want > self.scratch.capacity() {
@@ -286,10 +330,13 @@ impl BlockReader {
             let Some(room) = self.scratch.get_mut(self.filled.end..limit) else {
                 return Err(Error::new(Status::Internal, "the scratch buffer is out of step"));
             };
-            let n = Self::receive(&self.peer, &mut [IoSliceMut::new(room)], wire)?;
+            let Some(n) = receive(&self.peer, &mut [IoSliceMut::new(room)], wire)? else {
+                return Ok(false);
+            };
             self.filled.end += n;
+            self.received += n as u64;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The next `n` received bytes, without using them up.
@@ -297,10 +344,12 @@ impl BlockReader {
         self.scratch.get(self.filled.start..self.filled.start + n).unwrap_or_default()
     }
 
-    fn response(&mut self, wire: &Wire<'_>) -> Result<()> {
+    fn take_response(&mut self, wire: &Wire<'_>) -> Result<bool> {
         let mut need = 1;
         let (len, prefix) = loop {
-            self.fill(need, wire)?;
+            if !self.fill(need, wire)? {
+                return Ok(false);
+            }
             match varint::get(self.peek(self.filled.len().min(varint::MAX_LEN + 1))) {
                 Get::Value(len, prefix) => break (len, prefix),
                 Get::Short => need = self.filled.len() + 1,
@@ -311,37 +360,30 @@ impl BlockReader {
         if len > RESPONSE_BYTES_MAX {
             return Err(Error::protocol(format!("a read response of {len} bytes is too long")));
         }
-        self.fill(prefix + len, wire)?;
+        if !self.fill(prefix + len, wire)? {
+            return Ok(false);
+        }
         let bytes = self.peek(prefix + len).get(prefix..).unwrap_or_default();
         let response = BlockOpResponseProto::decode(bytes)
             .map_err(|e| Error::protocol(format!("the read response cannot be decoded: {e}")))?;
         self.filled.start += prefix + len;
-        self.state.on_response(&response)
+        self.state.on_response(&response)?;
+        Ok(true)
     }
 
     /// Receives one packet; returns the bytes delivered to `dst` and leaves the rest in `ready`.
-    fn packet(&mut self, dst: &mut [u8], wire: &Wire<'_>) -> Result<usize> {
-        self.fill(PREFIX_LEN, wire)?;
-        let mut prefix = [0; PREFIX_LEN];
-        prefix.copy_from_slice(self.peek(PREFIX_LEN));
-        let (body, header_len) = packet::decode_prefix(prefix, wire.max_packet_bytes)?;
-        self.fill(PREFIX_LEN + header_len, wire)?;
-        let header = self.peek(PREFIX_LEN + header_len).get(PREFIX_LEN..).unwrap_or_default();
-        let header = packet::decode_header(header)?;
-        let shape = self.state.on_header(body, &header)?;
-        self.fill(PREFIX_LEN + header_len + shape.sums_len, wire)?;
-        self.filled.start += PREFIX_LEN + header_len;
-        if shape.data_len == 0 {
-            return Ok(0);
+    fn packet(&mut self, dst: &mut [u8], wire: &Wire<'_>) -> Result<Option<usize>> {
+        if self.arriving.is_none() {
+            match self.header(dst.len(), wire)? {
+                None => return Ok(None),
+                // The trailer.
+                Some(arriving) if arriving.shape.data_len == 0 => return Ok(Some(0)),
+                some => self.arriving = some,
+            }
         }
-        let sums = self.filled.start..self.filled.start + shape.sums_len;
-        self.filled.start = sums.end;
-        let layout = self.layout(&shape, dst.len());
+        let Some(mut arriving) = self.arriving.take() else { return Ok(Some(0)) };
+        let layout = arriving.layout;
         let side_len = layout.lead + layout.tail;
-        if side_len > self.side.as_ref().map_or(0, PooledBuf::capacity) {
-            self.side = None;
-            self.side = Some(wire.pool.take(side_len, wire.deadline)?);
-        }
         let mut empty = [];
         let side = match &mut self.side {
             Some(side) => side.get_mut(..side_len).unwrap_or_default(),
@@ -356,18 +398,61 @@ impl BlockReader {
             filled: &mut self.filled,
             follow: PREFIX_LEN
                 + PROTO_LEN
-                + if self.state.data_complete() { 0 } else { sums.len() },
+                + if self.state.data_complete() { 0 } else { arriving.sums.len() },
         };
-        io.data([&mut *lead, &mut *direct, &mut *tail], wire)?;
-        if layout.skip >= shape.data_len {
+        let before = arriving.got;
+        let complete = io.data([&mut *lead, &mut *direct, &mut *tail], &mut arriving.got, wire)?;
+        self.received += (arriving.got - before) as u64;
+        if !complete {
+            self.arriving = Some(arriving);
+            return Ok(None);
+        }
+        if layout.skip >= arriving.shape.data_len {
             self.skipped = true;
-            return Ok(0);
+            return Ok(Some(0));
         }
-        let sums = self.scratch.get(sums).unwrap_or_default();
+        let sums = self.scratch.get(arriving.sums).unwrap_or_default();
         if self.verify {
-            verify(&self.state, shape.offset, sums, [&*lead, &*direct, &*tail])?;
+            verify(&self.state, arriving.shape.offset, sums, [&*lead, &*direct, &*tail])?;
         }
-        Ok(self.deliver(&shape, &layout, dst))
+        Ok(Some(self.deliver(&arriving.shape, &layout, dst)))
+    }
+
+    /// Receives the header and the checksums of the next packet and finds room for its data, given
+    /// `room` bytes of the caller's; `None` if they have not come.
+    fn header(&mut self, room: usize, wire: &Wire<'_>) -> Result<Option<Arriving>> {
+        if !self.fill(PREFIX_LEN, wire)? {
+            return Ok(None);
+        }
+        let mut prefix = [0; PREFIX_LEN];
+        prefix.copy_from_slice(self.peek(PREFIX_LEN));
+        let (body, header_len) = packet::decode_prefix(prefix, wire.max_packet_bytes)?;
+        if !self.fill(PREFIX_LEN + header_len, wire)? {
+            return Ok(None);
+        }
+        let header = self.peek(PREFIX_LEN + header_len).get(PREFIX_LEN..).unwrap_or_default();
+        let header = packet::decode_header(header)?;
+        // Counts only with the checksums: until then this is repeated.
+        let mut state = self.state.clone();
+        let shape = state.on_header(body, &header)?;
+        if !self.fill(PREFIX_LEN + header_len + shape.sums_len, wire)? {
+            return Ok(None);
+        }
+        self.state = state;
+        self.filled.start += PREFIX_LEN + header_len;
+        let sums = self.filled.start..self.filled.start + shape.sums_len;
+        self.filled.start = sums.end;
+        if !self.measured {
+            self.measured = true;
+            self.latency = Some(self.sent.elapsed());
+        }
+        let layout = self.layout(&shape, room);
+        let side_len = layout.lead + layout.tail;
+        if side_len > self.side.as_ref().map_or(0, PooledBuf::capacity) {
+            self.side = None;
+            self.side = Some(wire.pool.take(side_len, wire.deadline)?);
+        }
+        Ok(Some(Arriving { shape, layout, sums, got: 0 }))
     }
 
     /// Decides where the bytes of a packet go, given room for `room` bytes.
@@ -409,82 +494,6 @@ impl BlockReader {
     }
 }
 
-/// Compares the data of one packet, in three consecutive parts, with its checksums.
-fn verify(state: &BlockState, offset: u64, mut sums: &[u8], parts: [&[u8]; 3]) -> Result<()> {
-    let (ty, chunk) = (state.checksum(), state.bytes_per_checksum());
-    if ty == ChecksumType::Null {
-        return Ok(());
-    }
-    let mut offset = offset;
-    for part in parts {
-        // Each part but the last holds whole chunks.
-        let sums_len = part.len().div_ceil(chunk) * ty.sum_len();
-        let (own, rest) = sums.split_at_checked(sums_len).unwrap_or((sums, &[]));
-        if let Err(index) = checksum::verify_chunks(ty, chunk, part, own) {
-            let at = offset + index as u64 * chunk as u64;
-            return Err(Error::new(
-                Status::Checksum,
-                format!("the data at block offset {at} does not match its {} sum", ty.name()),
-            ));
-        }
-        sums = rest;
-        offset += part.len() as u64;
-    }
-    Ok(())
-}
-
 /// Delimited `ClientReadStatusProto`s.
 const STATUS_CHECKSUM_OK: [u8; 3] = [2, 0x08, 6];
 const STATUS_SUCCESS: [u8; 3] = [2, 0x08, 0];
-
-/// The parts of a reader that take the data of one packet.
-struct DataIo<'a> {
-    peer: &'a Peer,
-    scratch: &'a mut PooledBuf,
-    filled: &'a mut Range<usize>,
-    /// Bytes that are expected behind this packet's data, before the next one's.
-    follow: usize,
-}
-
-impl DataIo<'_> {
-    /// Fills the three parts: from the scratch what is there, the rest from the connection, with
-    /// what follows going to the scratch in the same call.
-    fn data(&mut self, mut parts: [&mut [u8]; 3], wire: &Wire<'_>) -> Result<()> {
-        for part in &mut parts {
-            let n = self.filled.len().min(part.len());
-            let bytes = self.scratch.get(self.filled.start..self.filled.start + n);
-            let whole = std::mem::take(part);
-            let (head, rest) = whole.split_at_mut(n);
-            head.copy_from_slice(bytes.unwrap_or_default());
-            *part = rest;
-            self.filled.start += n;
-        }
-        let mut left: usize = parts.iter().map(|part| part.len()).sum();
-        if left == 0 {
-            return Ok(());
-        }
-        // The scratch is used up: what follows goes behind the checksums, which are still needed.
-        let at = self.filled.start;
-        *self.filled = at..at;
-        let room = self.scratch.capacity().saturating_sub(at).min(self.follow);
-        while left > 0 {
-            let follow = self.scratch.get_mut(at..at + room).unwrap_or_default();
-            let [a, b, c] = &mut parts;
-            let mut slices = [
-                IoSliceMut::new(a),
-                IoSliceMut::new(b),
-                IoSliceMut::new(c),
-                IoSliceMut::new(follow),
-            ];
-            let mut n = BlockReader::receive(self.peer, &mut slices, wire)?;
-            for part in &mut parts {
-                let used = n.min(part.len());
-                *part = std::mem::take(part).get_mut(used..).unwrap_or_default();
-                n -= used;
-                left -= used;
-            }
-            self.filled.end = at + n;
-        }
-        Ok(())
-    }
-}

@@ -1,4 +1,5 @@
 //! What every stream of one file system shares for reading.
+use super::nodes::Nodes;
 use crate::buf::BufferPool;
 use crate::conf::client_config::ClientConfig;
 use crate::datanode::peer_cache::PeerCache;
@@ -8,7 +9,7 @@ use crate::proto::hdfs::{
 };
 use crate::time::Deadline;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The questions that a reader asks besides reading: the NameNode answers all but one. A trait, so
@@ -70,6 +71,14 @@ pub struct ReadStats {
     pub failovers: AtomicU64,
     /// Replicas whose data did not match its checksums.
     pub checksum_failures: AtomicU64,
+    /// Second requests that were sent because the first one was late.
+    pub hedged_reads: AtomicU64,
+    /// Of these, requests that were answered first.
+    pub hedged_wins: AtomicU64,
+    /// Times that a second request was due, but too many were under way.
+    pub hedged_refused: AtomicU64,
+    /// Requests for the next block that were sent before the current one was read to its end.
+    pub early_requests: AtomicU64,
 }
 
 impl ReadStats {
@@ -90,7 +99,30 @@ pub struct ReadContext {
     pub peers: Arc<PeerCache>,
     /// Counters.
     pub stats: Arc<ReadStats>,
+    /// What is known of the DataNodes.
+    pub nodes: Arc<Nodes>,
     closed: AtomicBool,
+    /// Hedged requests under way.
+    hedges: AtomicU32,
+}
+
+/// Leave for one hedged request; dropping it makes room for another one.
+pub(crate) struct HedgePermit(Arc<ReadContext>);
+
+impl HedgePermit {
+    /// `None` when as many are under way as `dfs.client.hedged.read.threadpool.size` allows.
+    pub(crate) fn take(context: &Arc<ReadContext>) -> Option<HedgePermit> {
+        let max = context.config.hedged_read_pool_size;
+        let more = |now: u32| (now < max).then_some(now + 1);
+        context.hedges.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(HedgePermit(Arc::clone(context)))
+    }
+}
+
+impl Drop for HedgePermit {
+    fn drop(&mut self) {
+        self.0.hedges.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl ReadContext {
@@ -101,8 +133,9 @@ impl ReadContext {
         pool: BufferPool,
         peers: Arc<PeerCache>,
     ) -> ReadContext {
-        let closed = AtomicBool::new(false);
-        ReadContext { locations, config, pool, peers, stats: Arc::default(), closed }
+        let nodes = Arc::new(Nodes::new(config.dead_node_ms, config.order_by_latency));
+        let (closed, hedges) = (AtomicBool::new(false), AtomicU32::new(0));
+        ReadContext { locations, config, pool, peers, stats: Arc::default(), nodes, closed, hedges }
     }
 
     /// The file system ends: waiting reads of every stream end with `Closed` within half a second,

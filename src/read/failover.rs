@@ -1,6 +1,5 @@
-//! Which replica a read tries next, and what a failure means; pure, one value per call.
-use super::dead_nodes::DeadNodes;
-use super::located::Block;
+//! Which replica a read tries next, and what a failure means; one value per call and block.
+use super::located::{Block, Node};
 use crate::error::{Error, Status};
 use std::fmt::Write;
 
@@ -39,17 +38,36 @@ pub(crate) struct Failover {
 }
 
 impl Failover {
-    /// The replica to try: the first one that neither failed this call nor, lately, the stream;
-    /// else one that failed the stream (asking it is better than sleeping); `None` ends the round.
-    pub(crate) fn next_node(&self, block: &Block, dead: &DeadNodes) -> Option<usize> {
-        let usable = |i: usize, server: &str| {
-            self.tried & (1 << i) == 0 && !self.corrupt.iter().any(|c| **c == *server)
-        };
-        let nodes = || block.nodes.iter().take(REPLICAS_MAX).enumerate();
-        nodes()
-            .find(|(i, node)| usable(*i, &node.server) && !dead.contains(&node.server))
-            .or_else(|| nodes().find(|(i, node)| usable(*i, &node.server)))
-            .map(|(i, _)| i)
+    /// The replica to try, among those that did not fail this call and that `busy` (the requests
+    /// which the caller has at a node) does not rule out: one that failed nobody lately, the
+    /// nearest of these, and of equals the first one unless another is much faster or less busy.
+    /// Asking one that failed is better than sleeping; `None` ends the round.
+    pub(crate) fn next_node(
+        &self,
+        block: &Block,
+        busy: impl Fn(&Node) -> Option<usize>,
+    ) -> Option<usize> {
+        let mut best: Option<(usize, &Node, (bool, u8), usize)> = None;
+        for (i, node) in block.nodes.iter().take(REPLICAS_MAX).enumerate() {
+            if self.tried & (1 << i) != 0 || self.corrupt.contains(&node.server) {
+                continue;
+            }
+            let Some(load) = busy(node) else { continue };
+            let rank = (block.is_faulty(i) || node.standing.is_avoided(), node.distance);
+            let better = best.is_none_or(|(_, old, old_rank, old_load)| {
+                if rank != old_rank {
+                    return rank < old_rank;
+                }
+                old.standing.is_slower_than(&node.standing)
+                    || (load < old_load && !node.standing.is_slower_than(&old.standing))
+            });
+            if better {
+                best = Some((i, node, rank, load));
+            }
+        }
+        let (index, node, ..) = best?;
+        node.standing.probe();
+        Some(index)
     }
 
     /// Nodes whose replica failed its checksums.
@@ -67,8 +85,14 @@ impl Failover {
         second_chance: bool,
     ) -> Reaction {
         let status = error.status();
-        if matches!(status, Status::NoMemory | Status::Closed | Status::Shutdown | Status::Internal)
-        {
+        if matches!(
+            status,
+            Status::NoMemory
+                | Status::Closed
+                | Status::Shutdown
+                | Status::Internal
+                | Status::OutOfRange
+        ) {
             return Reaction::Fail;
         }
         self.failures += 1;
@@ -169,27 +193,49 @@ mod tests {
         Error::new(status, "x")
     }
 
+    fn next(f: &Failover, block: &Block) -> Option<usize> {
+        f.next_node(block, |_| Some(0))
+    }
+
     #[test]
     fn nodes_are_tried_in_order_dead_ones_last_and_corrupt_ones_never_again() {
         let block = block(1, 0, 100, &["a:1", "b:1", "c:1"]);
-        let dead = DeadNodes::default();
-        dead.add("a:1");
+        block.nodes[0].standing.on_dead();
         let mut f = Failover::default();
-        assert_eq!(f.next_node(&block, &dead), Some(1));
+        assert_eq!(next(&f, &block), Some(1));
         assert_eq!(f.on_error(1, "b:1", &error(Status::Checksum), true), Reaction::NextNode);
-        assert_eq!(f.next_node(&block, &dead), Some(2));
+        assert_eq!(next(&f, &block), Some(2));
         assert_eq!(f.on_error(2, "c:1", &error(Status::Connect), false), Reaction::NextNode);
-        assert_eq!(f.next_node(&block, &dead), Some(0));
+        assert_eq!(next(&f, &block), Some(0));
         assert_eq!(f.on_error(0, "a:1", &error(Status::DataNode), false), Reaction::NextNode);
-        assert_eq!(f.next_node(&block, &dead), None);
+        assert_eq!(next(&f, &block), None);
         assert!(!f.end_round(1));
-        assert_eq!(f.next_node(&block, &dead), Some(2));
+        assert_eq!(next(&f, &block), Some(2));
         assert!(f.end_round(1));
         let e = f.give_up("/f", &block);
         assert_eq!(e.status(), Status::BlockMissing);
         for words in ["/f", "blk_1_1001", "a:1", "b:1", "c:1"] {
             assert!(e.message().contains(words), "{e}");
         }
+    }
+
+    #[test]
+    fn of_equals_the_faster_and_the_less_busy_one_is_taken() {
+        let block = block(1, 0, 100, &["a:1", "b:1", "c:1"]);
+        let f = Failover::default();
+        let ms = std::time::Duration::from_millis;
+        assert_eq!(f.next_node(&block, |n| Some(usize::from(&*n.server == "a:1"))), Some(1));
+        assert_eq!(f.next_node(&block, |n| (&*n.server != "a:1").then_some(3)), Some(1));
+        block.nodes[0].standing.on_data(ms(200));
+        block.nodes[1].standing.on_data(ms(1));
+        block.nodes[2].standing.on_data(ms(1));
+        assert_eq!(next(&f, &block), Some(1));
+        assert_eq!(f.next_node(&block, |n| Some(usize::from(&*n.server != "a:1"))), Some(1));
+        block.set_faulty(1);
+        assert_eq!(next(&f, &block), Some(2));
+        block.set_faulty(2);
+        assert_eq!(next(&f, &block), Some(0), "a slow replica is better than a bad one");
+        assert_eq!(f.next_node(&block, |_| None), None);
     }
 
     #[test]

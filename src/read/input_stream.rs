@@ -2,20 +2,24 @@
 //!
 //! `read` and `seek` share a cursor and exclude each other; `pread` and `preadv` (see
 //! `positional.rs`) touch neither and run on any number of threads at once.
-use super::block_reader::{BlockReader, DRAIN_BYTES_MAX, Request, Wire};
-use super::context::{Closed, ReadContext, ReadStats, pause};
-use super::dead_nodes::DeadNodes;
-use super::failover::{Failover, Reaction};
+use super::block_reader::{BlockReader, DRAIN_BYTES_MAX, Request};
+use super::context::{Closed, ReadContext, ReadStats};
+use super::failover::Failover;
 use super::located::{Block, LocatedFile};
-use crate::datanode::peer;
+use super::operation::Operation;
+use super::positional::check_len;
+use super::receive::Wire;
 use crate::error::{Error, Result, Status};
-use crate::time::Deadline;
+use crate::time::{Deadline, now};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI8, AtomicI64, AtomicU64, Ordering};
 
-/// Longest report of corrupt replicas to the NameNode, ms; a read waits for it.
-const REPORT_MS: u64 = 5_000;
+/// The request for the next block is sent when a sequential reader has no more than this left of
+/// its block, bytes: enough to hide a round trip and the opening of a file.
+const EARLY_BYTES: u64 = 1 << 20;
+/// A reader that has read so much in sequence is sequential, bytes.
+const SEQUENTIAL_BYTES: u64 = 512 << 10;
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +52,18 @@ impl Active {
     }
 }
 
+/// The operation on the next block, started before it is needed.
+struct Early {
+    operation: Operation,
+    block: Arc<Block>,
+}
+
 #[derive(Default)]
 struct Cursor {
     active: Option<Active>,
+    early: Option<Early>,
+    /// Bytes read since the cursor was last moved away.
+    run: u64,
     /// Block id and node of the last connection that broke during a read: its second break counts
     /// against the node.
     broken: Option<(u64, Box<str>)>,
@@ -67,7 +80,6 @@ pub struct InputStream {
     /// Negative: not set, else 0 or 1.
     drop_behind: AtomicI8,
     pub(super) file: LocatedFile,
-    dead: DeadNodes,
     closed: AtomicBool,
     position: AtomicU64,
     cursor: Mutex<Cursor>,
@@ -79,6 +91,11 @@ fn encode_readahead(bytes: Option<u64>) -> i64 {
 
 fn encode_drop_behind(drop: Option<bool>) -> i8 {
     drop.map_or(-1, i8::from)
+}
+
+/// What a reader that waits delivers.
+pub(super) fn delivered(result: Option<usize>) -> Result<usize> {
+    result.ok_or_else(|| Error::new(Status::Internal, "a reader did not wait"))
 }
 
 impl InputStream {
@@ -96,7 +113,8 @@ impl InputStream {
     ) -> Result<InputStream> {
         let closed = AtomicBool::new(false);
         let (source, config) = (Arc::clone(&ctx.locations), Arc::clone(&ctx.config));
-        let file = LocatedFile::open(path, source, config, Closed::new(&closed, &ctx), d)?;
+        let (nodes, closes) = (Arc::clone(&ctx.nodes), Closed::new(&closed, &ctx));
+        let file = LocatedFile::open(path, source, config, nodes, closes, d)?;
         let readahead = options.readahead.or(ctx.config.readahead_bytes);
         let drop_behind = options.drop_behind.or(ctx.config.drop_behind_reads);
         Ok(InputStream {
@@ -105,7 +123,6 @@ impl InputStream {
             readahead: AtomicI64::new(encode_readahead(readahead)),
             drop_behind: AtomicI8::new(encode_drop_behind(drop_behind)),
             file,
-            dead: DeadNodes::default(),
             closed,
             position: AtomicU64::new(0),
             cursor: Mutex::default(),
@@ -136,7 +153,9 @@ impl InputStream {
             match self.read_some(&mut cursor, at, room, d) {
                 Ok(n) => {
                     done += n;
+                    cursor.run += n as u64;
                     self.position.store(at + n as u64, Ordering::Relaxed);
+                    self.look_ahead(&mut cursor, d);
                 }
                 Err(e) if done > 0 => {
                     crate::dfs_log!(Info, "reading {} stops early: {e}", self.path);
@@ -146,7 +165,7 @@ impl InputStream {
             }
         }
         if self.closed().check().is_err() {
-            cursor.active = None;
+            (cursor.active, cursor.early) = (None, None);
         }
         ReadStats::add(&self.ctx.stats.bytes, done as u64);
         Ok(done)
@@ -214,6 +233,7 @@ impl InputStream {
     pub fn unbuffer(&self) {
         if let Some(mut cursor) = self.cursor.try_lock() {
             self.release(&mut cursor, Deadline::NONE);
+            cursor.early = None;
         }
     }
 
@@ -222,10 +242,6 @@ impl InputStream {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.unbuffer();
-    }
-
-    pub(super) fn dead_nodes(&self) -> &DeadNodes {
-        &self.dead
     }
 
     pub(super) fn check_open(&self) -> Result<()> {
@@ -264,6 +280,7 @@ impl InputStream {
             max_packet_bytes: self.ctx.config.max_packet_bytes,
             closed: self.closed(),
             deadline: d,
+            wait: true,
         }
     }
 
@@ -276,11 +293,17 @@ impl InputStream {
         d: Deadline,
     ) -> Result<usize> {
         self.reposition(cursor, at, d);
-        let Some(active) = &mut cursor.active else {
+        if cursor.active.is_none() {
+            if let Some(early) = cursor.early.take()
+                && early.block.offset == at
+            {
+                return self.read_early(cursor, early, buf, d);
+            }
             let block = self.file.block_at(at, self.closed(), d)?;
             return self.read_new(cursor, Failover::default(), block, at, buf, d);
-        };
-        match active.reader.read(buf, &self.wire(d)) {
+        }
+        let Some(active) = &mut cursor.active else { return Ok(0) };
+        match active.reader.read(buf, &self.wire(d)).and_then(delivered) {
             Ok(n) => {
                 if active.reader.at_end() {
                     self.release(cursor, d);
@@ -288,6 +311,80 @@ impl InputStream {
                 Ok(n)
             }
             Err(e) => self.read_again(cursor, &e, at, buf, d),
+        }
+    }
+
+    /// A sequential reader asks for the next block before it is through with its own; what goes
+    /// wrong with that shows when the block is needed.
+    fn look_ahead(&self, cursor: &mut Cursor, d: Deadline) {
+        let Some(active) = &cursor.active else { return };
+        if active.block.end() - active.offset() > EARLY_BYTES || cursor.run < SEQUENTIAL_BYTES {
+            return;
+        }
+        let wire = Wire { wait: false, ..self.wire(d) };
+        if let Some(Early { operation, block }) = &mut cursor.early {
+            // A connection that is being made takes the request when it is there.
+            if let Err(e) = operation.ready(self, block, &wire) {
+                crate::dfs_log!(Debug, "asking early for {} of {}: {e}", block.name(), self.path);
+                cursor.early = None;
+                // Once a block.
+                cursor.run = 0;
+            }
+            return;
+        }
+        let Some(block) = self.file.known_block(active.block.end()) else { return };
+        let from_start = block.offset == active.block.end() && !block.open;
+        let node = Failover::default().next_node(&block, |_| Some(0)).filter(|_| from_start);
+        let Some(node) = node else { return };
+        // Optional, so it does not wait for a buffer either.
+        let wire = Wire { deadline: Deadline::at(now()), ..wire };
+        match Operation::start(self, &block, node, 0, block.len, &wire) {
+            Ok(operation) => {
+                ReadStats::add(&self.ctx.stats.early_requests, 1);
+                cursor.early = Some(Early { operation, block });
+            }
+            Err(e) => {
+                crate::dfs_log!(Debug, "asking early for {} of {}: {e}", block.name(), self.path);
+                cursor.run = 0;
+            }
+        }
+    }
+
+    /// Goes on with the block that was asked for early.
+    fn read_early(
+        &self,
+        cursor: &mut Cursor,
+        early: Early,
+        buf: &mut [u8],
+        d: Deadline,
+    ) -> Result<usize> {
+        let Early { mut operation, block } = early;
+        let (node, wire) = (operation.node, self.wire(d));
+        let begun = operation.ready(self, &block, &wire).and_then(|_| operation.into_reader());
+        let begun = begun.and_then(|mut reader| {
+            let n = reader.read(buf, &wire).and_then(delivered)?;
+            Ok((reader, n))
+        });
+        match begun {
+            Ok((reader, n)) => {
+                ReadStats::add(&self.ctx.stats.requests, 1);
+                let at_end = reader.at_end();
+                cursor.active = Some(Active { reader, block, node });
+                if at_end {
+                    self.release(cursor, d);
+                }
+                Ok(n)
+            }
+            Err(e) => {
+                let (mut failover, at) = (Failover::default(), block.offset);
+                match self.react(&mut failover, &block, node, &e, true, d) {
+                    Ok(block) => self.read_new(cursor, failover, block, at, buf, d),
+                    Err(e) => {
+                        self.report_corrupt(&failover, &block, d);
+                        Err(e)
+                    }
+                }
+            }
         }
     }
 
@@ -301,6 +398,9 @@ impl InputStream {
             active.reader.skip_to(at - active.block.offset);
         } else {
             self.release(cursor, d);
+            if at != now {
+                (cursor.early, cursor.run) = (None, 0);
+            }
         }
     }
 
@@ -351,7 +451,7 @@ impl InputStream {
         d: Deadline,
     ) -> Result<usize> {
         let result = loop {
-            let Some(node) = failover.next_node(&block, &self.dead) else {
+            let Some(node) = failover.next_node(&block, |_| Some(0)) else {
                 match self.next_round(&mut failover, &block, d) {
                     Ok(fresh) => block = fresh,
                     Err(e) => break Err(e),
@@ -385,21 +485,20 @@ impl InputStream {
         d: Deadline,
     ) -> Result<(BlockReader, usize)> {
         let from = at.saturating_sub(block.offset);
-        // The file may have shrunk to before `at` while locations were fetched again.
-        let Some(len) = block.len.checked_sub(from).filter(|len| *len > 0) else {
-            return Err(Error::new(
-                Status::DataNode,
-                format!("{} has {} bytes now, wanted from {from}", block.name(), block.len),
-            ));
-        };
+        check_len(block, from.saturating_add(1))?;
+        let len = block.len.saturating_sub(from);
         let wire = self.wire(d);
         let mut reader = self.open_reader(block, node, from, len, &wire)?;
-        let n = reader.read(buf, &wire)?;
+        let n = reader.read(buf, &wire).and_then(delivered)?;
+        if let (Some(latency), Some(node)) = (reader.take_latency(), block.nodes.get(node)) {
+            node.standing.on_data(latency);
+        }
         ReadStats::add(&self.ctx.stats.requests, 1);
         Ok((reader, n))
     }
 
-    /// Starts an operation on replica `node`: on a cached connection, else on a new one.
+    /// Starts an operation on replica `node`, on a cached connection or a new one, and waits for
+    /// the response.
     pub(super) fn open_reader(
         &self,
         block: &Block,
@@ -408,146 +507,20 @@ impl InputStream {
         len: u64,
         wire: &Wire<'_>,
     ) -> Result<BlockReader> {
-        let (Some(replica), Some(info)) = (block.nodes.get(node), block.proto.locs.get(node))
-        else {
-            return Err(Error::new(Status::Internal, "a replica index is out of range"));
-        };
+        let mut operation = Operation::start(self, block, node, block_offset, len, wire)?;
+        operation.ready(self, block, wire)?;
+        operation.into_reader()
+    }
+
+    pub(super) fn request<'b>(&self, block: &'b Block, block_offset: u64, len: u64) -> Request<'b> {
         let drop_behind = self.drop_behind.load(Ordering::Relaxed);
-        let request = Request {
+        Request {
             header: &block.header,
             block_offset,
             len,
             verify: self.verify,
             readahead: u64::try_from(self.readahead.load(Ordering::Relaxed)).ok(),
             drop_behind: (drop_behind >= 0).then_some(drop_behind > 0),
-        };
-        let stats = &self.ctx.stats;
-        // Hadoop 3.4 BlockReaderFactory#getRemoteBlockReaderFromTcp: a cached connection may have
-        // gone stale, which says nothing about the node. Differs: a time-out does count, since a
-        // connection that the DataNode closed would have told so at once.
-        for _ in 0..self.ctx.config.cached_conn_retry {
-            let Some(peer) = self.ctx.peers.take(&replica.server) else { break };
-            match BlockReader::open(peer, wire, &request) {
-                Ok(reader) => {
-                    ReadStats::add(&stats.cache_hits, 1);
-                    return Ok(reader);
-                }
-                Err(e) if matches!(e.status(), Status::ConnectionLost | Status::Protocol) => {
-                    ReadStats::add(&stats.stale_peers, 1);
-                    crate::dfs_log!(Debug, "a cached connection to {} broke: {e}", replica.server);
-                }
-                Err(e) => return Err(e),
-            }
-        }
-        let peer = peer::connect(&info.id, &self.ctx.config, wire.deadline)
-            .map_err(|e| e.with_stage("connecting"))?;
-        ReadStats::add(&stats.connects, 1);
-        BlockReader::open(Box::new(peer), wire, &request)
-    }
-
-    /// Takes a failure of replica `node`; returns the block to go on with.
-    #[cold]
-    pub(super) fn react(
-        &self,
-        failover: &mut Failover,
-        block: &Arc<Block>,
-        node: usize,
-        error: &Error,
-        second_chance: bool,
-        d: Deadline,
-    ) -> Result<Arc<Block>> {
-        let server = block.nodes.get(node).map_or("", |n| &n.server);
-        let name = block.name();
-        crate::dfs_log!(Info, "reading {name} of {} from {server}: {error}", self.path);
-        if error.status() == Status::Checksum {
-            ReadStats::add(&self.ctx.stats.checksum_failures, 1);
-        }
-        let reaction = failover.on_error(node, server, error, second_chance);
-        if reaction == Reaction::Fail {
-            return Err(error.clone().context(format!("reading {name} of {}", self.path)));
-        }
-        if d.passed() {
-            return Err(failover.timed_out(&self.path, block));
-        }
-        ReadStats::add(&self.ctx.stats.failovers, 1);
-        match reaction {
-            Reaction::RefetchToken => {
-                let fresh = self.file.refetch_token(block, self.closed(), d)?;
-                failover.on_new_locations();
-                Ok(fresh)
-            }
-            Reaction::NextNode => {
-                self.dead.add(server);
-                Ok(Arc::clone(block))
-            }
-            Reaction::SameNode | Reaction::Fail => Ok(Arc::clone(block)),
         }
     }
-
-    /// Every replica failed: waits, fetches the locations again and returns the block as it is
-    /// now, or gives up.
-    #[cold]
-    pub(super) fn next_round(
-        &self,
-        failover: &mut Failover,
-        block: &Block,
-        d: Deadline,
-    ) -> Result<Arc<Block>> {
-        if failover.end_round(self.ctx.config.max_block_acquire_failures) {
-            return Err(failover.give_up(&self.path, block));
-        }
-        if block.open {
-            // While the writer changes the last chunk, its data and its checksum on a DataNode's
-            // disk may disagree for a moment; later they must not.
-            failover.pardon();
-        }
-        let ms = failover.sleep_ms(self.ctx.config.retry_window_base_ms, random_permille());
-        crate::dfs_log!(Info, "no replica of {} works, next try in {ms} ms", block.name());
-        pause(ms, self.closed(), d).map_err(|e| match e.status() {
-            Status::TimedOut => failover.timed_out(&self.path, block),
-            _ => e,
-        })?;
-        self.dead.clear();
-        self.file.refetch(block, self.closed(), d)
-    }
-
-    /// Tells the NameNode about replicas that failed their checksums.
-    pub(super) fn report_corrupt(&self, failover: &Failover, block: &Block, d: Deadline) {
-        if failover.corrupt().is_empty() {
-            return;
-        }
-        let is_bad = |server: &str| failover.corrupt().iter().any(|c| **c == *server);
-        let bad = || {
-            let nodes = block.nodes.iter().enumerate();
-            nodes.filter(|(_, n)| is_bad(&n.server)).map(|(i, _)| i)
-        };
-        let (count, all) = (bad().count(), block.nodes.len());
-        // Hadoop 3.4 DFSInputStream#reportCheckSumFailure: when all of several replicas seem
-        // corrupt, the fault is more likely ours, and the NameNode must not drop them.
-        if count == 0 || (count == all && all > 1) {
-            return;
-        }
-        let old = &block.proto;
-        let report = crate::proto::hdfs::LocatedBlockProto {
-            b: old.b.clone(),
-            offset: old.offset,
-            locs: bad().filter_map(|i| old.locs.get(i).cloned()).collect(),
-            corrupt: true,
-            block_token: old.block_token.clone(),
-            storage_types: bad().filter_map(|i| old.storage_types.get(i).copied()).collect(),
-            storage_i_ds: bad().filter_map(|i| old.storage_i_ds.get(i).cloned()).collect(),
-            ..Default::default()
-        };
-        let limit = d.min(Deadline::after_ms(REPORT_MS));
-        if let Err(e) = self.ctx.locations.report_bad_blocks(vec![report], limit) {
-            let name = block.name();
-            crate::dfs_log!(Warn, "corrupt replicas of {name} could not be reported: {e}");
-        }
-    }
-}
-
-/// 0 to 999, good enough to spread sleeping readers.
-fn random_permille() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0_u8) % 1000
 }

@@ -3,6 +3,7 @@
 //! Reads look a block up under a shared lock and keep its `Arc`; fetching more locations is the
 //! rare case and lets one thread at a time ask the NameNode.
 use super::context::{Closed, Locations, pause};
+use super::nodes::{Nodes, Standing};
 use crate::conf::client_config::ClientConfig;
 use crate::datanode::peer;
 use crate::error::{Error, Result, Status};
@@ -26,6 +27,10 @@ const LENGTH_RETRY_MS: u64 = 500;
 pub(crate) struct Node {
     /// Transfer address, the key of the connection cache.
     pub(crate) server: Box<str>,
+    /// What all readers know of the node.
+    pub(crate) standing: Arc<Standing>,
+    /// Replicas of the same distance are equals: 0 is this host, the others follow the NameNode.
+    pub(crate) distance: u8,
 }
 
 /// One block with all that a read needs, made once.
@@ -43,6 +48,8 @@ pub(crate) struct Block {
     pub(crate) proto: LocatedBlockProto,
     /// It is being written.
     pub(crate) open: bool,
+    /// Bit `i`: replica `i` was found missing or damaged since these locations were fetched.
+    faulty: AtomicU64,
 }
 
 impl Block {
@@ -52,18 +59,29 @@ impl Block {
         open: bool,
         client_name: &str,
         use_hostname: bool,
+        known: &Nodes,
     ) -> Block {
         proto.b.num_bytes = Some(len);
-        let server = |info: &crate::proto::hdfs::DatanodeInfoProto| Node {
-            server: peer::transfer_addr(&info.id, use_hostname).into(),
-        };
         Block {
             offset: proto.offset,
             len,
             open,
-            nodes: proto.locs.iter().map(server).collect(),
+            nodes: nodes(&proto, use_hostname, known),
             header: transfer::read_block_header(&proto.b, &proto.block_token, client_name),
+            faulty: AtomicU64::new(0),
             proto,
+        }
+    }
+
+    /// Whether replica `index` was found missing or damaged.
+    pub(crate) fn is_faulty(&self, index: usize) -> bool {
+        index < 64 && self.faulty.load(Ordering::Relaxed) & (1 << index) != 0
+    }
+
+    /// Other readers of the stream shall try replica `index` last.
+    pub(crate) fn set_faulty(&self, index: usize) {
+        if index < 64 {
+            self.faulty.fetch_or(1 << index, Ordering::Relaxed);
         }
     }
 
@@ -80,6 +98,26 @@ impl Block {
     pub(crate) fn name(&self) -> String {
         format!("blk_{}_{}", self.proto.b.block_id, self.proto.b.generation_stamp)
     }
+}
+
+/// The replicas in the NameNode's order. It sorts by distance, and nodes of one rack that follow
+/// each other are equals; it may not know the client under the address that a local node has.
+fn nodes(proto: &LocatedBlockProto, use_hostname: bool, known: &Nodes) -> Vec<Node> {
+    let mut distance = 1_u8;
+    let mut rack = None;
+    let mut out = Vec::with_capacity(proto.locs.len());
+    for info in &proto.locs {
+        let server: Box<str> = peer::transfer_addr(&info.id, use_hostname).into();
+        let standing = known.standing(&server, &info.id.ip_addr);
+        let here = info.location();
+        if rack.is_some_and(|rack| rack != here) {
+            distance = distance.saturating_add(1);
+        }
+        rack = Some(here);
+        let distance = if standing.is_local() { 0 } else { distance };
+        out.push(Node { server, standing, distance });
+    }
+    out
 }
 
 #[derive(Default)]
@@ -116,6 +154,7 @@ pub(crate) struct LocatedFile {
     path: Box<str>,
     source: Arc<dyn Locations>,
     config: Arc<ClientConfig>,
+    nodes: Arc<Nodes>,
     table: RwLock<Table>,
     file_len: AtomicU64,
     /// Held by the thread that fetches.
@@ -132,6 +171,7 @@ impl LocatedFile {
         path: &str,
         source: Arc<dyn Locations>,
         config: Arc<ClientConfig>,
+        nodes: Arc<Nodes>,
         closed: Closed<'_>,
         d: Deadline,
     ) -> Result<LocatedFile> {
@@ -139,6 +179,7 @@ impl LocatedFile {
             path: path.into(),
             source,
             config,
+            nodes,
             table: RwLock::default(),
             file_len: AtomicU64::new(0),
             fetching: Mutex::new(()),
@@ -172,6 +213,11 @@ impl LocatedFile {
         }
         self.fetch(offset, Update::Locations, closed, d)?;
         self.table.read().find(offset).map(Arc::clone).ok_or_else(|| self.no_block(offset))
+    }
+
+    /// The block that holds file offset `offset`, if its location is known.
+    pub(crate) fn known_block(&self, offset: u64) -> Option<Arc<Block>> {
+        self.table.read().find(offset).map(Arc::clone)
     }
 
     fn no_block(&self, offset: u64) -> Error {
@@ -398,7 +444,8 @@ impl LocatedFile {
     fn apply(&self, answer: LocatedBlocksProto, last_len: Option<u64>) -> Result<()> {
         let make = |proto: LocatedBlockProto, len: u64, open: bool| {
             let hostname = self.config.use_datanode_hostname;
-            Arc::new(Block::new(proto, len, open, self.source.client_name(), hostname))
+            let client = self.source.client_name();
+            Arc::new(Block::new(proto, len, open, client, hostname, &self.nodes))
         };
         let (complete, last) = (answer.is_last_block_complete, answer.last_block);
         let open = last.as_ref().filter(|_| !complete).map(|last| last.b.block_id);
@@ -419,7 +466,9 @@ impl LocatedFile {
             .map(|b| (b.offset, b.proto.b.block_id))
             .chain(last.as_ref().filter(|_| !complete).map(|l| (l.offset, l.b.block_id)))
         {
-            if table.at(block.0).is_some_and(|old| old.proto.b.block_id != block.1) {
+            // A writer may abandon a block before any byte of it is there, and get another one.
+            let other = |old: &&Arc<Block>| old.proto.b.block_id != block.1 && old.len > 0;
+            if table.at(block.0).filter(other).is_some() {
                 return Err(self.changed());
             }
         }
@@ -487,7 +536,8 @@ pub(crate) mod tests {
 
     /// The same, as a read sees it.
     pub(crate) fn block(id: u64, offset: u64, len: u64, servers: &[&str]) -> Block {
-        Block::new(located(id, offset, len, servers), len, false, "client", false)
+        let nodes = Nodes::new(60_000, true);
+        Block::new(located(id, offset, len, servers), len, false, "client", false, &nodes)
     }
 
     #[test]

@@ -7,14 +7,19 @@
 mod block_reader;
 mod block_state;
 mod context;
-mod dead_nodes;
 mod failover;
 mod input_stream;
 mod located;
 mod name_node;
+mod nodes;
+mod operation;
 mod positional;
+mod race;
+mod receive;
+mod recovery;
 #[cfg(test)]
 mod tests;
 
 pub use context::{Locations, ReadContext, ReadStats};
 pub use input_stream::{InputStream, ReadOptions};
+pub use nodes::{Nodes, Standing};

@@ -90,16 +90,19 @@ fn encode_addr(addr: &SocketAddr) -> (SockAddr, libc::socklen_t) {
     }
 }
 
-/// One `poll(2)` over several sockets; fills `revents` of each entry. Returns false on time-out.
+/// Most sockets that [`poll_many`] waits for at once.
+pub const POLL_MAX: usize = 32;
+
+/// One `poll(2)` over several sockets, at most [`POLL_MAX`]; fills `revents` of each entry. Returns
+/// false on time-out.
 ///
 /// # Errors
 /// The system's error; EINTR is retried within the deadline.
 pub fn poll_many(entries: &mut [(RawFd, i16, i16)], deadline: Deadline) -> io::Result<bool> {
-    const MAX: usize = 16;
-    if entries.len() > MAX {
+    if entries.len() > POLL_MAX {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    let mut fds = [libc::pollfd { fd: -1, events: 0, revents: 0 }; MAX];
+    let mut fds = [libc::pollfd { fd: -1, events: 0, revents: 0 }; POLL_MAX];
     for (slot, entry) in fds.iter_mut().zip(entries.iter()) {
         slot.fd = entry.0;
         slot.events = entry.1;
@@ -153,6 +156,21 @@ impl Socket {
         deadline: Deadline,
         stop: &dyn Fn() -> bool,
     ) -> io::Result<Socket> {
+        let (socket, connected) = Socket::connect_begin(addr, options)?;
+        if !connected {
+            socket.wait_connected(deadline, stop)?;
+        }
+        socket.connect_end(addr)?;
+        Ok(socket)
+    }
+
+    /// Begins to connect without waiting; true when the connection is there already. The socket
+    /// becomes writable when [`Socket::connect_end`] can tell the result, and serves nothing else
+    /// before that.
+    ///
+    /// # Errors
+    /// What the system says at once (ENETUNREACH...).
+    pub fn connect_begin(addr: &SocketAddr, options: SocketOptions) -> io::Result<(Socket, bool)> {
         let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         // SAFETY: socket has no preconditions.
         let raw = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
@@ -180,18 +198,24 @@ impl Socket {
             if e != libc::EINPROGRESS && e != libc::EINTR {
                 return Err(io::Error::from_raw_os_error(e));
             }
-            socket.wait_connected(deadline, stop)?;
-            if let Some(error) = socket.take_error()? {
-                return Err(error);
-            }
         }
-        if socket.is_self_connected(addr) {
+        Ok((socket, rc == 0))
+    }
+
+    /// Takes the result of a connect that is over, and makes the socket ready for use.
+    ///
+    /// # Errors
+    /// Why there is no connection (ECONNREFUSED, EHOSTUNREACH...).
+    pub fn connect_end(&self, addr: &SocketAddr) -> io::Result<()> {
+        if let Some(error) = self.take_error()? {
+            return Err(error);
+        }
+        if self.is_self_connected(addr) {
             // A refused loopback port inside the ephemeral range can connect to itself.
             return Err(io::Error::from_raw_os_error(libc::ECONNREFUSED));
         }
-        set_nonblocking(raw, false)?;
-        socket.set_receive_slice(Duration::from_millis(WAIT_SLICE_MS))?;
-        Ok(socket)
+        set_nonblocking(self.raw(), false)?;
+        self.set_receive_slice(Duration::from_millis(WAIT_SLICE_MS))
     }
 
     fn wait_connected(&self, deadline: Deadline, stop: &dyn Fn() -> bool) -> io::Result<()> {

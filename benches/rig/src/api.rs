@@ -18,6 +18,10 @@ pub(crate) trait Fs: Send + Sync {
     ) -> Result<Box<dyn Log>>;
     /// Opens a file for reading.
     fn open(&self, path: &str) -> Result<Box<dyn In>>;
+    /// Connections made for reads so far, if the client counts them.
+    fn connects(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A file being written.

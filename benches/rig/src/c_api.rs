@@ -18,6 +18,17 @@ const DFS_OVERWRITE: i32 = 8;
 const DFS_CREATE_PARENTS: i32 = 32;
 const DFS_PREPARE: i32 = 2048;
 
+/// `dfs_stats`, as far as it is used: the size, then 64-bit counters.
+#[repr(C)]
+struct Stats {
+    size: u32,
+    reserved: u32,
+    counters: [u64; READ_CONNECTS + 1],
+}
+
+/// Place of `read_connects` among the counters.
+const READ_CONNECTS: usize = 18;
+
 /// An opaque object of the library.
 type Handle = *mut c_void;
 type Errors = *mut Handle;
@@ -77,6 +88,7 @@ library! {
     dfs_config_free: unsafe extern "C" fn(Handle);
     dfs_connect: unsafe extern "C" fn(Handle, *const c_char, Errors, Errors) -> i32;
     dfs_fs_free: unsafe extern "C" fn(Handle);
+    dfs_stats_get: unsafe extern "C" fn(Handle, *mut Stats, Errors) -> i32;
     dfs_open: unsafe extern "C" fn(
         Handle, *const c_char, i32, *const OpenOptions, Errors, Errors) -> i32;
     dfs_write: unsafe extern "C" fn(Handle, *const c_void, usize, Errors) -> i64;
@@ -234,6 +246,16 @@ impl Fs for CFs {
 
     fn open(&self, path: &str) -> Result<Box<dyn In>> {
         Ok(self.file(path, DFS_READ, 0, 0)?)
+    }
+
+    fn connects(&self) -> Option<u64> {
+        let size = size_of::<Stats>() as u32;
+        let mut stats = Stats { size, reserved: 0, counters: [0; READ_CONNECTS + 1] };
+        let library = &self.library;
+        // SAFETY: a live file system and a struct whose size is stated.
+        let got = library
+            .check(|e| unsafe { (library.dfs_stats_get)(self.handle, &raw mut stats, e) }.into());
+        got.ok().and_then(|_| stats.counters.last().copied())
     }
 }
 

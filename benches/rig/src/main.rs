@@ -4,6 +4,7 @@ mod c_api;
 mod client;
 mod command;
 mod floor;
+mod hedge;
 mod json;
 mod logs;
 mod micro;
@@ -12,6 +13,7 @@ mod rust_api;
 mod sink;
 mod sys;
 mod workload;
+mod ycsb;
 
 use std::process::ExitCode;
 
@@ -21,6 +23,7 @@ static ALLOCATOR: sys::Counting = sys::Counting;
 const USAGE: &str = "usage: dfs-bench COMMAND
 
   run [OPTIONS]    measures; `run --help` has the options
+  hedge            the tail of reads from minidfs while a DataNode is late now and then
   micro            limits of this machine, without any server
   client --lib P   libdfs through the C functions of the shared library P: commands on
                    standard input; client --rust: through the Rust interface
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         ["client", "--lib", path] => client::Kind::c(path).and_then(|kind| client::serve(&kind)),
         ["client", "--rust"] => client::serve(&client::Kind::Rust),
         ["floor"] => client::serve(&client::Kind::Floor),
+        ["hedge"] => hedge::run(),
         ["micro"] => micro::run(),
         ["sink"] => sink::serve(1),
         ["run", ref options @ ..] if options.contains(&"--help") => {

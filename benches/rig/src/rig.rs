@@ -38,7 +38,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         let server = Server::start(site)?;
         report.note(server.description());
         let mut peers = start_peers(&options, &server, &directory, &mut report)?;
-        prepare(&options, &server, &mut peers)?;
+        prepare(&options, &server, &mut peers, here.iter().any(|s| s.is_ycsb()))?;
         for scenario in here {
             let rows = measure(&options, scenario, &server, &mut peers)?;
             report.add(scenario, rows);
@@ -85,11 +85,14 @@ fn start_peers(
 }
 
 /// Writes the file that the reading scenarios use (the sink has its own).
-fn prepare(options: &Options, server: &Server, peers: &mut [Peer]) -> Result<()> {
+fn prepare(options: &Options, server: &Server, peers: &mut [Peer], ycsb: bool) -> Result<()> {
     if server.site() == Site::Sink {
         return Ok(());
     }
     let first = peers.first_mut().ok_or("no client")?;
+    if ycsb {
+        first.call(&scenario::write_ycsb())?;
+    }
     first.call(&scenario::write(scenario::DATA_FILE, options, 1)).map(drop)
 }
 
@@ -117,8 +120,12 @@ fn measure(
             }
             let command = scenario.command(options, peer.name(), round);
             let before = server.cpu_seconds();
+            let opened = sys::tcp_opens();
             match peer.call(&command) {
-                Ok(answer) if round > 0 => row.push(&answer, server.cpu_seconds() - before),
+                Ok(answer) if round > 0 => {
+                    let opens = sys::tcp_opens().zip(opened).map(|(now, then)| now - then);
+                    row.push(&answer, server.cpu_seconds() - before, opens);
+                }
                 Ok(_) => {}
                 Err(why) => row.error = Some(why),
             }

@@ -6,6 +6,7 @@ use dfs::error::Error;
 use dfs::read::{InputStream, ReadOptions};
 use dfs::time::Deadline;
 use dfs::write::{OutputStream, SyncMode};
+use std::sync::atomic::Ordering;
 
 /// Limit of any one call.
 fn limit() -> Deadline {
@@ -64,6 +65,10 @@ impl Fs for RustFs {
     fn open(&self, path: &str) -> Result<Box<dyn In>> {
         let file = self.0.open(path, ReadOptions::default(), limit()).map_err(words)?;
         Ok(Box::new(RustIn(file)))
+    }
+
+    fn connects(&self) -> Option<u64> {
+        Some(self.0.read_context().stats.connects.load(Ordering::Relaxed))
     }
 }
 

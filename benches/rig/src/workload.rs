@@ -18,6 +18,7 @@ pub(crate) fn run(fs: &dyn Fs, command: &Command) -> Result<Json> {
         "write" => write(fs, command),
         "read" => read(fs, command),
         "pread" => pread(fs, command),
+        "ycsb" => crate::ycsb::run(fs, command),
         "create" => create(fs, command),
         "commit" => logs::commit(fs, command),
         "turn" => logs::turn(fs, command),
@@ -59,7 +60,9 @@ impl Meter {
             ("bytes", bytes as f64),
         ];
         if !all.is_empty() {
-            for (name, quantile) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
+            for (name, quantile) in
+                [("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p999_us", 0.999)]
+            {
                 members.push((name, at_quantile(&all, quantile)));
             }
             members.push(("max_us", at_quantile(&all, 1.0)));

@@ -51,6 +51,7 @@ fn defaults_are_hadoops_except_where_documented() {
     assert_eq!((c.last_block_length_retries, c.last_block_length_interval_ms), (3, 4000));
     assert_eq!(c.read_prefetch_bytes, 10 * (128 << 20));
     assert_eq!((c.hedged_read_pool_size, c.hedged_read_threshold_ms), (0, 500));
+    assert_eq!((c.dead_node_ms, c.order_by_latency), (10_000, true));
     assert!(!c.checksum_composite && !c.kerberos && !c.fallback_to_simple);
     assert_eq!(c.server_defaults_validity_ms, 3_600_000);
     assert!(((1 << 20)..=(256 << 20)).contains(&c.pool_max_bytes));

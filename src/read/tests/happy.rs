@@ -43,7 +43,8 @@ fn any_range_by_pread_and_all_of_it_by_read() {
     }
     let statuses = rig.nodes[0].wait_statuses(rig.nodes[0].requests());
     assert!(statuses.iter().all(|s| *s == 6), "CHECKSUM_OK each time: {statuses:?}");
-    assert_eq!(rig.nodes[0].connections(), 1);
+    // The next block is asked for while the current one is read.
+    assert!(rig.nodes[0].connections() <= 2);
 }
 
 #[test]
@@ -144,7 +145,8 @@ fn preads_share_connections_and_run_beside_read() {
         assert!(rig.read_all(&stream, 10_000).unwrap() == rig.data);
     });
     let stats = rig.ctx.peers.stats();
-    assert!(rig.nodes[0].connections() <= 9, "{}", rig.nodes[0].connections());
+    // Eight readers, and a sequential one that asks early for its next block.
+    assert!(rig.nodes[0].connections() <= 10, "{}", rig.nodes[0].connections());
     assert!(stats.hits > 700 && stats.stale == 0, "{stats:?}");
     assert_eq!(rig.nodes[1].connections(), 0);
 }

@@ -171,3 +171,24 @@ fn what_cannot_be_read_says_why() {
     assert_eq!(error.status(), Status::BlockMissing);
     assert!(error.message().contains("knows no DataNode"), "{error}");
 }
+
+#[test]
+fn a_writer_may_give_up_a_block_without_bytes_for_another_one() {
+    let rig = Rig::new(250_000, 100_000, 2);
+    let gone = || Err(remote(Status::NotFound, "ReplicaNotFoundException"));
+    open_last(&rig, &[(0, vec![gone(), Ok(50_000)]), (1, vec![gone()])]);
+    let stream = rig.open();
+    assert_eq!(stream.len(), 200_000);
+    let rename = |from: u64, to: u64| {
+        let mut answer = rig.names.answer.lock().unwrap();
+        let last = answer.as_mut().unwrap().last_block.as_mut().unwrap();
+        assert_eq!(last.b.block_id, from);
+        last.b.block_id = to;
+    };
+    rename(3, 7);
+    assert_eq!(stream.refresh(limit()).unwrap(), 250_000);
+    // With bytes that somebody may have read, it is another file.
+    rename(7, 8);
+    let error = stream.refresh(limit()).unwrap_err();
+    assert!(error.message().starts_with("Blocklist for /f has changed"), "{error}");
+}

@@ -3,4 +3,6 @@ mod failover;
 mod flips;
 mod happy;
 mod lengths;
+mod race;
 mod scripted;
+mod shared;

@@ -79,6 +79,10 @@ pub(super) struct Script {
     pub(super) checksum: ChecksumType,
     /// Close the connection after so many operations.
     pub(super) ops_per_connection: usize,
+    /// Send so many bytes at a time.
+    pub(super) piece_bytes: usize,
+    /// Wait before each answer.
+    pub(super) delay: Duration,
 }
 
 pub(super) struct DataNode {
@@ -101,6 +105,8 @@ impl DataNode {
             chunk: 512,
             checksum: ChecksumType::Crc32c,
             ops_per_connection: usize::MAX,
+            piece_bytes: usize::MAX,
+            delay: Duration::ZERO,
         };
         let node = DataNode {
             addr: listener.local_addr().unwrap().to_string(),
@@ -179,15 +185,23 @@ fn serve(
         stream.read_exact(&mut message).unwrap();
         let request = OpReadBlockProto::decode(&message[..]).unwrap();
         seen.lock().unwrap().push(Seen { request: request.clone() });
-        let (fault, reply, last_op) = {
+        let (fault, reply, last_op, piece, delay) = {
             let mut script = script.lock().unwrap();
             let fault = if script.fault.1 > 0 { script.fault.0 } else { Fault::None };
             script.fault.1 = script.fault.1.saturating_sub(1);
             ops += 1;
-            (fault, reply(&script, &request, fault), ops >= script.ops_per_connection)
+            let last_op = ops >= script.ops_per_connection;
+            let reply = reply(&script, &request, fault);
+            (fault, reply, last_op, script.piece_bytes, script.delay)
         };
-        if stream.write_all(&reply).is_err() {
-            return;
+        std::thread::sleep(delay);
+        for piece in reply.chunks(piece) {
+            if stream.write_all(piece).is_err() {
+                return;
+            }
+            if piece.len() < reply.len() {
+                std::thread::yield_now();
+            }
         }
         match fault {
             Fault::StallAt(_) | Fault::NoTrailer => {
@@ -296,6 +310,8 @@ fn right_or_wrong_reply(script: &Script, request: &OpReadBlockProto, fault: Faul
             chunk: 512,
             checksum: ChecksumType::Null,
             ops_per_connection: 0,
+            piece_bytes: usize::MAX,
+            delay: Duration::ZERO,
         })
     };
     let start = from - from % script.chunk;

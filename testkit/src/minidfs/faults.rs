@@ -184,13 +184,24 @@ pub struct Rule {
     seqno: Option<i64>,
     block: Option<u64>,
     skip: u64,
+    every: u64,
     times: u64,
 }
 
 impl Rule {
     /// A rule that fires at the first visit of `site` on any node.
     pub fn new(site: Site, fault: Fault) -> Self {
-        Self { site, fault, node: None, method: None, seqno: None, block: None, skip: 0, times: 1 }
+        Self {
+            site,
+            fault,
+            node: None,
+            method: None,
+            seqno: None,
+            block: None,
+            skip: 0,
+            every: 1,
+            times: 1,
+        }
     }
 
     /// An RPC rule for one method.
@@ -221,6 +232,12 @@ impl Rule {
     /// Let the first `count` matching visits pass.
     pub fn skip(mut self, count: u64) -> Self {
         self.skip = count;
+        self
+    }
+
+    /// Of those behind, fire at one in `count` matching visits only, the first one included.
+    pub fn every(mut self, count: u64) -> Self {
+        self.every = count.max(1);
         self
     }
 
@@ -341,7 +358,8 @@ impl Armed {
         let _one_at_a_time = self.decide.lock();
         let seen = self.seen.fetch_add(1, Ordering::AcqRel);
         let fired = self.fired.load(Ordering::Acquire);
-        if seen < self.rule.skip || fired >= self.rule.times {
+        let Some(behind) = seen.checked_sub(self.rule.skip) else { return false };
+        if !behind.is_multiple_of(self.rule.every) || fired >= self.rule.times {
             return false;
         }
         self.fired.store(fired + 1, Ordering::Release);
@@ -362,7 +380,13 @@ mod tests {
         assert_eq!(shots, [false, true, true, false, false]);
         assert!(plan.hit(&Visit { method: "create", ..Visit::at(Site::Rpc, 0) }).is_none());
         assert_eq!((rule.fired(), rule.seen()), (2, 5));
+        let every = plan.add(Rule::rpc("delete", Fault::Close).skip(1).every(3).always());
+        let visit = Visit { method: "delete", ..Visit::at(Site::Rpc, 0) };
+        let shots: Vec<bool> = (0..8).map(|_| plan.hit(&visit).is_some()).collect();
+        assert_eq!(shots, [false, true, false, false, true, false, false, true]);
+        assert_eq!(every.fired(), 3);
         rule.disarm();
+        let visit = Visit { method: "create", ..Visit::at(Site::Rpc, 1) };
         assert!(plan.hit(&visit).is_none());
         assert_eq!(rule.seen(), 5);
     }

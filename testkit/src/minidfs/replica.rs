@@ -9,6 +9,9 @@ use super::dn::DnCore;
 use super::dn::dataset::{Replica, State};
 use super::dn::meta::{META_HEADER_BYTES, truncate_files};
 
+/// Where a meta file has the type of its checksums, behind the version.
+const META_TYPE_AT: u64 = 2;
+
 /// State of a replica on a DataNode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaState {
@@ -198,6 +201,26 @@ impl DataNode {
     /// Without such a replica, or beyond its end.
     pub fn corrupt_meta(&self, block_id: u64, chunk: u64) -> io::Result<()> {
         flip(&self.find(block_id)?.open()?.1, META_HEADER_BYTES + chunk * 4)
+    }
+
+    /// Flips one bit of the meta file's header: of the type of its checksums.
+    ///
+    /// # Errors
+    ///
+    /// Without such a replica.
+    pub fn corrupt_meta_header(&self, block_id: u64) -> io::Result<()> {
+        flip(&self.find(block_id)?.open()?.1, META_TYPE_AT)
+    }
+
+    /// Cuts the meta file to this length, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// Without such a replica, or when its file cannot be cut.
+    pub fn truncate_meta(&self, block_id: u64, length: u64) -> io::Result<()> {
+        let replica = self.find(block_id)?;
+        let path = replica.inner.lock().meta.clone();
+        fs::File::options().write(true).open(path)?.set_len(length)
     }
 
     /// Cuts a replica, its checksums and what the node knows of it, without telling the NameNode.

@@ -36,6 +36,12 @@ pub(super) enum Work {
         n: usize,
         threads: usize,
     },
+    /// See `ycsb.rs`; `cache` is the capacity of the connection cache, if not the default.
+    Ycsb {
+        n: usize,
+        threads: usize,
+        cache: Option<usize>,
+    },
     Small {
         n: usize,
         repl: u32,
@@ -86,6 +92,16 @@ const fn pread(len: usize, n: usize, threads: usize) -> Work {
     Work::Pread { len, n, threads }
 }
 
+const fn ycsb(cache: Option<usize>) -> Work {
+    Work::Ycsb { n: 20_000, threads: 40, cache }
+}
+
+/// Blocks of the file that the YCSB-like scenarios read, and their size, bytes.
+const YCSB_BLOCKS: u64 = 1000;
+const YCSB_BLOCK: u64 = 1 << 20;
+/// That file.
+const YCSB_FILE: &str = "/bench/ycsb";
+
 const K4: usize = 4096;
 const K64: usize = 65536;
 
@@ -112,6 +128,13 @@ pub(super) static ALL: &[Scenario] = &[
     real("pread-64k-1", "random preads of 64 KiB, 1 thread", pread(K64, 3000, 1)),
     real("pread-64k-8", "random preads of 64 KiB, 8 threads", pread(K64, 6000, 8)),
     real("pread-64k-40", "random preads of 64 KiB, 40 threads", pread(K64, 6000, 40)),
+    real(
+        "ycsb",
+        "40 threads, Zipf over 1,000 blocks, 90 % 64 KiB and 10 % 4 KiB, default caches",
+        ycsb(None),
+    ),
+    real("ycsb-cache", "the same, room for 512 connections in every client", ycsb(Some(512))),
+    real("ycsb-nocache", "the same, no connection is used twice", ycsb(Some(0))),
     real("small-r1", "create + 1 KiB + close, replication 1", Work::Small { n: 1000, repl: 1 }),
     real("small-r3", "create + 1 KiB + close, replication 3", Work::Small { n: 300, repl: 3 }),
     real(
@@ -159,6 +182,16 @@ pub(super) static ALL: &[Scenario] = &[
     sink("sink-small", "create + 1 KiB + close", false, Work::Small { n: 1000, repl: 1 }),
 ];
 
+/// Writes the file that the YCSB-like scenarios read.
+pub(super) fn write_ycsb() -> Command {
+    Command::new("write")
+        .with("path", YCSB_FILE)
+        .with("length", YCSB_BLOCKS * YCSB_BLOCK)
+        .with("buffer", 1 << 20)
+        .with("replication", 1)
+        .with("conf.dfs.blocksize", YCSB_BLOCK)
+}
+
 /// Writes a file of the size that is read and written sequentially.
 pub(super) fn write(path: &str, options: &Options, replication: u32) -> Command {
     Command::new("write")
@@ -205,6 +238,20 @@ impl Scenario {
                 .with("bytes", 700)
                 .with("every", 500)
                 .with("replication", repl),
+            Work::Ycsb { n, threads, cache } => {
+                let command = Command::new("ycsb")
+                    .with("path", YCSB_FILE)
+                    .with("count", options.count(n) / threads)
+                    .with("threads", threads)
+                    .with("blocks", YCSB_BLOCKS)
+                    .with("block", YCSB_BLOCK);
+                // Java's clients of one process share what belongs to a context, caches too.
+                let command = command.with("conf.dfs.client.context", self.name);
+                match cache {
+                    Some(n) => command.with("conf.dfs.client.socketcache.capacity", n),
+                    None => command,
+                }
+            }
             Work::Small { n, repl } => {
                 let slow = self.site == Site::Real && client.starts_with("java");
                 let n = if slow { n.min(JAVA_SMALL_FILES) } else { n };
@@ -222,6 +269,11 @@ impl Scenario {
     pub(super) fn suits(&self, client: &str) -> bool {
         let log = matches!(self.work, Work::Commit { .. } | Work::Turn { .. } | Work::Roll { .. });
         !(log && client == "floor")
+    }
+
+    /// Whether it reads the file of [`write_ycsb`].
+    pub(super) fn is_ycsb(&self) -> bool {
+        matches!(self.work, Work::Ycsb { .. })
     }
 
     /// Whether bytes per second matter, not operations.

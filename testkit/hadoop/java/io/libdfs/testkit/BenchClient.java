@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
@@ -27,6 +28,8 @@ import org.apache.hadoop.util.VersionInfo;
  *   <li>{@code write path= length= buffer= [replication=]}: sequential, close included
  *   <li>{@code read path= buffer= [passes=1]}: sequential, open included
  *   <li>{@code pread path= bytes= count= [threads=1] [seed=1]}: at random offsets, on one stream
+ *   <li>{@code ycsb path= count= threads= blocks= block=}: reads of 64 KiB (90 %) and 4 KiB from
+ *       blocks of {@code block} bytes whose popularity follows Zipf's law, on one stream
  *   <li>{@code create path= count= [bytes=1024] [replication=]}: create, write, close a file each
  *   <li>{@code commit}, {@code turn}, {@code roll}: see {@link BenchLogs}
  * </ul>
@@ -226,6 +229,63 @@ public final class BenchClient {
     }
   }
 
+  /** Cumulated shares of the ranks 0, 1, 2... by Zipf's law with YCSB's constant. */
+  private static double[] zipf(int count) {
+    double[] sums = new double[count];
+    double sum = 0;
+    for (int i = 0; i < count; i++) {
+      sum += Math.pow(i + 1, -0.99);
+      sums[i] = sum;
+    }
+    for (int i = 0; i < count; i++) {
+      sums[i] /= sum;
+    }
+    return sums;
+  }
+
+  private String ycsb(final Args args) throws Exception {
+    FileSystem fs = sessions.shared(args);
+    final int count = args.count("count", 500);
+    final int blocks = args.count("blocks", 1000);
+    final long block = args.number("block", 1 << 20);
+    int threads = args.count("threads", 40);
+    final double[] shares = zipf(blocks);
+    final FSDataInputStream in = fs.open(new Path(args.text("path")));
+    try {
+      for (int pass = 0; pass < 2; pass++) {
+        // Connections and locations are there before the measured part.
+        final int reads = pass == 0 ? (count + 9) / 10 : count;
+        final int seed = 1000 * (pass + 1);
+        final Meter meter = new Meter(reads * threads);
+        Work work =
+            new Work() {
+              @Override
+              public void run(int thread) throws Exception {
+                Random random = new Random(seed + thread);
+                byte[] buffer = new byte[65536];
+                for (int i = 0; i < reads; i++) {
+                  int found = Arrays.binarySearch(shares, random.nextDouble());
+                  int rank = Math.min(found < 0 ? -found - 1 : found, blocks - 1);
+                  long start = (long) rank * 7919 % blocks * block;
+                  int length = random.nextInt(100) < 90 ? 65536 : 4096;
+                  long at = start + (long) (random.nextDouble() * (block - length + 1));
+                  long begin = System.nanoTime();
+                  in.readFully(at, buffer, 0, length);
+                  meter.latency(thread * reads + i, System.nanoTime() - begin);
+                }
+              }
+            };
+        parallel(threads, meter, work);
+        if (pass == 1) {
+          return meter.json("ycsb", (90 * 65536 + 10 * 4096) / 100);
+        }
+      }
+      throw new AssertionError();
+    } finally {
+      in.close();
+    }
+  }
+
   private String create(Args args) throws Exception {
     FileSystem fs = sessions.shared(args);
     byte[] bytes = content(args.count("bytes", 1024));
@@ -257,6 +317,8 @@ public final class BenchClient {
           return read(args);
         case "pread":
           return pread(args);
+        case "ycsb":
+          return ycsb(args);
         case "create":
           return create(args);
         case "commit":

@@ -81,8 +81,8 @@ final class Meter {
     return String.format(
         Locale.ROOT,
         "{\"op\":\"%s\",\"count\":%d,\"bytes\":%d,\"wall_s\":%.6f,\"cpu_s\":%.6f,"
-            + "\"ops_per_s\":%.1f,\"mb_per_s\":%.2f,\"p50_us\":%.1f,\"p99_us\":%.1f,"
-            + "\"p999_us\":%.1f,\"max_us\":%.1f,\"alloc_bytes_per_op\":%d,\"gc_count\":%d,"
+            + "\"ops_per_s\":%.1f,\"mb_per_s\":%.2f,\"p50_us\":%.1f,\"p95_us\":%.1f,"
+            + "\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,\"alloc_bytes_per_op\":%d,\"gc_count\":%d,"
             + "\"gc_ms\":%d}",
         name,
         count,
@@ -92,6 +92,7 @@ final class Meter {
         count / seconds,
         (double) count * bytes / 1e6 / seconds,
         quantileUs(sorted, 0.5),
+        quantileUs(sorted, 0.95),
         quantileUs(sorted, 0.99),
         quantileUs(sorted, 0.999),
         sorted[count - 1] / 1e3,
