@@ -2,8 +2,8 @@
 //! packet, and at last the file completed.
 use super::ack_reader::AckReader;
 use super::output_stream::{Block, Stream, Writer};
-use super::pipeline::{self, Setup, SetupFailure, Target};
-use super::recovery::Recovery;
+use super::pipeline::{self, Early, Setup, SetupFailure, Target};
+use super::recovery::{Recovery, is_local};
 use crate::datanode::peer::ip_port;
 use crate::dfs_log;
 use crate::error::{Error, Result, Status};
@@ -17,6 +17,9 @@ use std::time::Duration;
 const POLL_FIRST: Duration = Duration::from_millis(1);
 /// Longest pause between two polls.
 const POLL_MAX: Duration = Duration::from_millis(400);
+
+/// Blocks below this size, bytes, are not worth an early connection.
+const EARLY_MIN_BLOCK: u64 = 4 << 20;
 
 /// Polls with rising pauses, for as long as Java's retries would take.
 // Differs: Hadoop sleeps dfs.client.block.write.locateFollowingBlock.initial.delay.ms (400) before
@@ -109,7 +112,8 @@ impl Stream {
                     drop_behind: self.options.drop_behind,
                     lazy_persist: self.file.lazy_persist,
                 };
-                match pipeline::open(&setup, &self.ctx.config, deadline) {
+                let early = w.early.take().flatten();
+                match pipeline::open(&setup, early, &self.ctx.config, deadline) {
                     Ok(opening) => opening,
                     Err(failure) => {
                         return Err(Opened::Failed(self.give_up(w, target, *failure, deadline)));
@@ -136,6 +140,20 @@ impl Stream {
         w.block = Some(Block { target, ending: false });
         self.ctx.stats.blocks.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Connects to the DataNode of this host when a block is nearly full: it leads the next
+    /// block's pipeline too, as the NameNode places the first replica where the writer is.
+    // HDFS default placement, BlockPlacementPolicyDefault#chooseTargetInOrder.
+    pub(super) fn connect_early(&self, w: &mut Writer) {
+        let size = self.options.block_size;
+        if w.early.is_some() || size < EARLY_MIN_BLOCK || w.sealed_in_block < size - size / 10 {
+            return;
+        }
+        let first = w.block.as_ref().and_then(|b| b.target.nodes.first()).map(|n| &n.id);
+        let begin = |id| Early::start(id, &self.ctx.config).ok();
+        // Once a block, whether it works or not: the set-up connects if need be.
+        w.early = Some(first.filter(|id| is_local(&id.ip_addr)).and_then(begin));
     }
 
     /// A new block of the size that the file asks for, polling while the one before is reported.

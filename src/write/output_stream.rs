@@ -3,7 +3,7 @@ use super::ack_reader::AckReader;
 use super::closing::Closing;
 use super::congestion_state::{Congestion, SlowNodes};
 use super::packet::{Packet, PacketShape};
-use super::pipeline::Target;
+use super::pipeline::{Early, Target};
 use super::recovery::Recovery;
 use super::recovery_state::Progress;
 use super::ticket::{FlushProgress, Tickets, check_mode};
@@ -101,6 +101,9 @@ pub(super) struct Writer {
     pub(super) next_seqno: i64,
     /// DataNodes that a set-up failed on, and when.
     pub(super) excluded: Vec<(hdfs::DatanodeInfoProto, Instant)>,
+    /// A connection for the next block, begun when the current one was nearly full; the inner
+    /// `None`: there is nothing to connect to early.
+    pub(super) early: Option<Option<Early>>,
     /// A block without a pipeline that the NameNode has to take back before anything else.
     pub(super) give_back: Option<hdfs::ExtendedBlockProto>,
     /// DataNodes that left a pipeline of this file after a fault.
@@ -245,6 +248,7 @@ impl OutputStream {
                 sealed_in_block: 0,
                 next_seqno: 0,
                 excluded: Vec::new(),
+                early: None,
                 give_back: None,
                 failed: Vec::new(),
                 stale_length: false,
@@ -621,6 +625,7 @@ impl Stream {
             self.finish_block(w, deadline)?;
         }
         w.packet = None;
+        w.early = None;
         self.complete(w, deadline)?;
         // The NameNode knows all blocks of a complete file.
         self.persist.store(false, Ordering::Relaxed);

@@ -2,17 +2,22 @@
 use super::ack_reader::AckReader;
 use super::packet::PacketShape;
 use crate::conf::client_config::ClientConfig;
-use crate::datanode::peer;
+use crate::datanode::peer::{self, Connected, Connecting, Peer};
 use crate::error::{Error, Result, Status};
 use crate::net::tcp;
 use crate::proto::hdfs::op_write_block_proto::BlockConstructionStage;
 use crate::proto::{common, hdfs};
-use crate::sys::socket::Socket;
-use crate::time::Deadline;
+use crate::sys::socket::{Socket, WRITABLE};
+use crate::time::{Deadline, now};
 use crate::wire::transfer::{self, Op};
 use prost::Message;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a connection begun early is good for: a DataNode waits for the first request for
+/// `dfs.datanode.socket.timeout`, usually a minute.
+const EARLY_LIFE: Duration = Duration::from_secs(20);
 
 /// The connection to the first node of a pipeline.
 pub(crate) struct Conn {
@@ -182,11 +187,47 @@ pub(crate) struct Opening {
     answered: bool,
 }
 
-/// Connects to the first node and sends the request.
+/// A connection begun before it is known whether the next block's pipeline begins at that node.
+pub(crate) struct Early {
+    connecting: Connecting,
+    /// `ip:port` of the node.
+    node: String,
+    since: Instant,
+}
+
+impl Early {
+    /// Begins to connect; does not wait.
+    ///
+    /// # Errors
+    /// `Connect` or `UnknownHost`: then the pipeline connects when its time comes.
+    pub(crate) fn start(id: &hdfs::DatanodeIdProto, config: &ClientConfig) -> Result<Early> {
+        let connecting = Connecting::start(id, config)?;
+        Ok(Early { connecting, node: peer::ip_port(id), since: now() })
+    }
+
+    /// The connection, if it stands by now and leads to that node.
+    fn take(self, id: &hdfs::DatanodeIdProto) -> Option<Peer> {
+        if self.node != peer::ip_port(id) || self.since.elapsed() > EARLY_LIFE {
+            return None;
+        }
+        // Writable once it stands or failed.
+        if self.connecting.socket().poll(WRITABLE, Deadline::at_once()).is_err() {
+            return None;
+        }
+        match self.connecting.finish() {
+            Ok(Connected::Peer(peer)) if peer.socket.is_idle_alive() => Some(peer),
+            _ => None,
+        }
+    }
+}
+
+/// Connects to the first node, or takes the connection that was begun early, and sends the
+/// request.
 ///
 /// Runs on the caller; blocks up to the connect and write time limits, and `deadline`.
 pub(crate) fn open(
     setup: &Setup<'_>,
+    early: Option<Early>,
     config: &ClientConfig,
     deadline: Deadline,
 ) -> std::result::Result<Opening, Box<SetupFailure>> {
@@ -199,7 +240,10 @@ pub(crate) fn open(
             format!("the NameNode named no DataNode for {}", target.block_name()),
         )));
     };
-    let peer = peer::connect(&first.id, config, deadline).map_err(at_first)?;
+    let peer = match early.and_then(|early| early.take(&first.id)) {
+        Some(peer) => peer,
+        None => peer::connect(&first.id, config, deadline).map_err(at_first)?,
+    };
     let conn = Arc::new(Conn {
         socket: peer.socket,
         server: peer.server,

@@ -230,7 +230,7 @@ impl Stream {
             drop_behind: self.options.drop_behind,
             lazy_persist: self.file.lazy_persist,
         };
-        match pipeline::open(&setup, &self.ctx.config, deadline) {
+        match pipeline::open(&setup, None, &self.ctx.config, deadline) {
             Ok(opening) => Ok(Some(opening)),
             Err(failure) if self.was_cut_short(w, &failure, target.nodes.len(), deadline) => {
                 Err(self.postpone(fault.clone(), "recovering the pipeline of"))
@@ -421,7 +421,7 @@ impl Stream {
 }
 
 /// Whether a DataNode's address belongs to this host.
-fn is_local(ip: &str) -> bool {
+pub(super) fn is_local(ip: &str) -> bool {
     let Ok(ip) = ip.parse::<IpAddr>() else { return false };
     // Binding works for local addresses only; no packet is sent.
     ip.is_loopback() || std::net::UdpSocket::bind((ip, 0)).is_ok()

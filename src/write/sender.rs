@@ -86,7 +86,9 @@ impl Stream {
         w.sealed_in_block = end;
         w.next_seqno += 1;
         self.ctx.stats.bytes_written.fetch_add(fresh as u64, Ordering::Relaxed);
-        self.send(w, packet, flush, deadline)
+        let result = self.send(w, packet, flush, deadline);
+        self.connect_early(w);
+        result
     }
 
     /// Sends a packet without data: the end of the block, or a sync.

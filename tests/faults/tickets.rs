@@ -416,3 +416,33 @@ fn many_closes_at_once_all_end() {
     }
     rig.check_leaks();
 }
+
+/// Connections that DataNodes accepted for writing.
+fn accepted(rig: &Rig) -> usize {
+    rig.mini.datanodes().iter().map(|d| d.open_connections()).sum()
+}
+
+#[test]
+fn the_next_block_begins_on_a_connection_made_early() {
+    // Each node is the writer's own, but only one leads: with one node it is always the same.
+    let rig = Rig::new(1);
+    let options =
+        CreateOptions { block_size: Some(4 << 20), replication: Some(1), ..Default::default() };
+    let mut log = rig.create_with(&options);
+    log.record(3 << 20).unwrap();
+    assert_eq!(accepted(&rig), 1);
+    log.record(900 * 1024).unwrap();
+    wait_for("the early connection", || accepted(&rig) == 2);
+    // No further connection would come through.
+    let dead = rig.mini.faults().add(Rule::new(Site::Accept, Fault::Close).on(0));
+    log.record(200 * 1024).unwrap();
+    wait_for("one connection", || accepted(&rig) == 1);
+    assert_eq!((rig.fs.stats().pipeline_faults, dead.fired()), (0, 0));
+    // Now the early one is closed at once, and found out.
+    log.record(4000 * 1024).unwrap();
+    wait_for("the early connection to die", || dead.fired() == 1);
+    log.record(200 * 1024).unwrap();
+    assert_eq!(rig.fs.stats().pipeline_faults, 0);
+    rig.check_acked(&log);
+    rig.finish(log, 1);
+}
