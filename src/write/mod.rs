@@ -10,6 +10,7 @@ mod block;
 mod closing;
 mod congestion_state;
 mod flush;
+mod options;
 mod output_stream;
 mod packet;
 mod pipeline;
@@ -19,9 +20,8 @@ mod replacement;
 mod sender;
 mod ticket;
 
-pub use output_stream::{
-    FileIdentity, OutputStream, Start, StreamOptions, SyncMode, check_options,
-};
+pub use options::{StreamOptions, check_options};
+pub use output_stream::{FileIdentity, OutputStream, Start, SyncMode};
 pub use ticket::FlushProgress;
 
 use crate::buf::BufferPool;
