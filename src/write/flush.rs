@@ -165,6 +165,12 @@ impl Stream {
         // Pipelines change under the lock only: what was told is still true.
         // Differs: in Java a second flush returns while the first one still tells the NameNode.
         self.persist.store(result.is_err(), Ordering::Relaxed);
+        if writer.completing && result.as_ref().is_err_and(|e| !is_passing(e)) {
+            // A close that ran out of time has reached the NameNode all the same, with the length
+            // of every block; the next close finds that out.
+            self.persist.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
         result.map_err(|error| {
             if length > 0 && is_passing(&error) {
                 writer.stale_length = true;

@@ -94,6 +94,8 @@ pub(super) struct Writer {
     pub(super) appending: bool,
     /// An attempt to set that pipeline up failed.
     pub(super) append_failed: bool,
+    /// The NameNode was asked to complete the file; without an answer it may have done so.
+    pub(super) completing: bool,
     pub(super) closed: bool,
 }
 
@@ -231,6 +233,7 @@ impl OutputStream {
                 appended: false,
                 appending: false,
                 append_failed: false,
+                completing: false,
                 closed: false,
             }),
             acks: Mutex::new(Acks {
@@ -570,6 +573,7 @@ impl Stream {
         }
         w.packet = None;
         w.early = None;
+        w.completing = true;
         self.complete(w, deadline)?;
         // The NameNode knows all blocks of a complete file.
         self.persist.store(false, Ordering::Relaxed);

@@ -116,3 +116,19 @@ fn a_write_after_an_end_block_that_timed_out_is_not_lost() {
     rig.check_acked(&log);
     rig.finish(log, 3);
 }
+
+#[test]
+fn a_flush_after_a_close_that_ran_out_of_time_does_not_break_the_file() {
+    let rig = Rig::new(3);
+    let mut log = rig.create();
+    log.write(1000).unwrap();
+    // The NameNode completes the file, but says so too late.
+    let late = Fault::DelayAfter(Duration::from_millis(1500));
+    rig.mini.faults().add(Rule::rpc("complete", late));
+    assert!(is_timeout(&timed(500, |d| log.file.close(d))));
+    log.flush().expect("everything is acknowledged, and the NameNode knows it");
+    log.file.close(ample()).expect("the file is complete");
+    rig.check_closed(&log, 3);
+    drop(log);
+    rig.check_leaks();
+}

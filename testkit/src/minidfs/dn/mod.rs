@@ -191,12 +191,15 @@ impl DnCore {
 
     /// For connection threads: the node dies, but not on their stack.
     pub(crate) fn kill_later(self: &Arc<Self>) {
+        // Who sees the connections break must see that the node is changing.
+        self.changing.fetch_add(1, Ordering::AcqRel);
         // Nothing more may leave the node, even before the killing thread runs.
         self.gate.close();
         self.conns.shutdown_all();
         self.later("minidfs-kill", |core| {
             core.kill();
         });
+        self.changing.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Starts a killed node on its old ports; replicas are as after a real start.
@@ -209,10 +212,11 @@ impl DnCore {
             return Err(io::Error::other("threads of the node did not end"));
         }
         self.data.after_restart(announced)?;
-        self.open_ports()?;
+        // Before any writer comes: the report must not undo that of a new replica.
         let cluster = self.cluster()?;
-        cluster.node_silent(self.index, false);
         cluster.block_report(self.index);
+        self.open_ports()?;
+        cluster.node_silent(self.index, false);
         Ok(())
     }
 
