@@ -85,27 +85,23 @@ impl Cluster {
         }
     }
 
-    /// A DataNode tells about a replica; the news takes its time, and dies with the DataNode.
-    pub(crate) fn report(
-        self: &Arc<Self>,
-        node: usize,
-        id: u64,
-        gs: u64,
-        len: u64,
-        finalized: bool,
-    ) {
-        self.report_after(self.cfg.report_delay, (node, id, gs, len, finalized));
+    /// A DataNode tells about a replica; the news takes its time, and dies with the DataNode. It
+    /// tells what holds when it arrives: reports of a real DataNode never overtake each other.
+    pub(crate) fn report(self: &Arc<Self>, node: usize, id: u64) {
+        self.report_after(self.cfg.report_delay, node, id);
     }
 
-    fn report_after(self: &Arc<Self>, delay: Duration, news: (usize, u64, u64, u64, bool)) {
+    fn report_after(self: &Arc<Self>, delay: Duration, node: usize, id: u64) {
         let cluster = Arc::downgrade(self);
         self.sched.after(delay, move || {
             let Some(cluster) = cluster.upgrade() else { return };
-            let (node, id, gs, len, finalized) = news;
             let Some(core) = cluster.node(node) else { return };
             if core.is_paused() {
-                cluster.report_after(PAUSED_RETRY, news);
-            } else if core.is_running() {
+                cluster.report_after(PAUSED_RETRY, node, id);
+            } else if core.is_running()
+                && let Some(replica) = core.data.get(id)
+            {
+                let (gs, len, finalized) = replica.reported();
                 cluster.with_ns(|ns| ns.replica_reported(node, id, gs, len, finalized));
             }
         });
@@ -114,18 +110,10 @@ impl Cluster {
     /// A started DataNode tells about all it has.
     pub(crate) fn block_report(self: &Arc<Self>, node: usize) {
         let Some(core) = self.node(node) else { return };
-        let found: Vec<_> = core
-            .data
-            .all()
-            .iter()
-            .map(|r| {
-                let inner = r.inner.lock();
-                (r.id, inner.gs, inner.num_bytes, inner.state == State::Finalized)
-            })
-            .collect();
+        let found: Vec<_> = core.data.all().iter().map(|r| (r.id, r.reported())).collect();
         self.with_ns(|ns| {
             ns.forget_reports_of(node);
-            for (id, gs, len, finalized) in found {
+            for (id, (gs, len, finalized)) in found {
                 ns.replica_reported(node, id, gs, len, finalized);
             }
         });

@@ -59,6 +59,12 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
+    /// What a report says: generation stamp, length, whether it is final.
+    pub(crate) fn reported(&self) -> (u64, u64, bool) {
+        let inner = self.inner.lock();
+        (inner.gs, inner.num_bytes, inner.state == State::Finalized)
+    }
+
     fn describe(&self, inner: &Inner) -> String {
         format!(
             "blk_{}_{}, {}, bytesRcvd={}, bytesOnDisk={}, bytesAcked={}",
@@ -300,6 +306,8 @@ impl Dataset {
         }
         replica.claim(control)?;
         let mut inner = replica.inner.lock();
+        check_free(&replica, &inner)?;
+        check_gs_range(&inner, block, new_gs)?;
         self.reopen(&replica, &mut inner, new_gs)?;
         drop(inner);
         Ok(replica)
@@ -334,6 +342,8 @@ impl Dataset {
         }
         replica.claim(control)?;
         let inner = replica.inner.lock();
+        check_free(&replica, &inner)?;
+        check_gs_range(&inner, block, new_gs)?;
         let same = inner.num_bytes == inner.on_disk && inner.num_bytes == inner.acked;
         if inner.state == State::Rbw && !same {
             return Err(exists(format!(
@@ -400,7 +410,14 @@ impl Dataset {
         }
         replica.claim(control)?;
         let mut inner = replica.inner.lock();
+        check_free(&replica, &inner)?;
         check_gs_range(&inner, block, new_gs)?;
+        if inner.state != State::Rbw {
+            return Err(not_found(format!(
+                "Cannot recover a non-RBW replica {}",
+                replica.describe(&inner)
+            )));
+        }
         if inner.acked < min || inner.num_bytes > max || inner.on_disk < inner.acked {
             return Err(not_found(format!(
                 "Unmatched length replica {}: BytesAcked = {} BytesRcvd = {} are not in the range \
@@ -557,6 +574,16 @@ impl Dataset {
     pub(crate) fn used_bytes(&self) -> u64 {
         self.all().iter().map(|r| r.inner.lock().on_disk).sum()
     }
+}
+
+/// A block recovery owns the replica from its first half to its second; a writer that came in
+/// between would take it back to an older generation stamp.
+/// Hadoop 3.4 ReplicaUnderRecovery.
+fn check_free(replica: &Replica, inner: &Inner) -> io::Result<()> {
+    if inner.recovery_id > inner.gs {
+        return Err(not_found(format!("{} is under recovery", replica.describe(inner))));
+    }
+    Ok(())
 }
 
 fn check_gs_range(inner: &Inner, block: &ExtendedBlockProto, new_gs: u64) -> io::Result<()> {

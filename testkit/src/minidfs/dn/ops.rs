@@ -22,14 +22,10 @@ use super::sender::BlockSender;
 use super::{DnCore, OP_WRITE_BLOCK, Session};
 
 impl DnCore {
-    /// Tells the NameNode about a replica, as it is now.
+    /// Tells the NameNode about a replica.
     pub(super) fn report(&self, replica: &Replica) {
-        let (gs, len, finalized) = {
-            let inner = replica.inner.lock();
-            (inner.gs, inner.num_bytes, inner.state == State::Finalized)
-        };
         if let Ok(cluster) = self.cluster() {
-            cluster.report(self.index, replica.id, gs, len, finalized);
+            cluster.report(self.index, replica.id);
         }
     }
 
