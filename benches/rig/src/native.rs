@@ -1,5 +1,5 @@
-//! The crate hdfs-native, a peer in Rust on an async runtime. Its calls are awaited on the measuring
-//! thread; connections belong to tokio's own threads.
+//! The crate hdfs-native, a peer in Rust on an async runtime. Its calls are awaited on the
+//! measuring thread; connections belong to tokio's own threads.
 use crate::api::{Fs, In, Out, Result};
 use hdfs_native::file::{FileReader, FileWriter};
 use hdfs_native::{Client, ClientBuilder, WriteOptions};

@@ -83,15 +83,13 @@ impl Lane {
     fn heal(&self) -> Result<(), String> {
         self.mini.faults().clear();
         wait_for("the cluster does not heal", || {
-            let nodes = self.mini.datanodes().iter();
-            let whole = nodes.map(|node| {
+            let mut whole = true;
+            for node in self.mini.datanodes() {
                 node.resume();
-                if node.is_changing() {
-                    return false;
-                }
-                node.is_running() || node.restart().is_ok()
-            });
-            whole.fold(true, |all, one| all && one)
+                let well = !node.is_changing() && (node.is_running() || node.restart().is_ok());
+                whole &= well;
+            }
+            whole
         })
     }
 
