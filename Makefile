@@ -48,7 +48,7 @@ test:
 ## bench: every figure that README quotes (docs/benchmarks.md); ARGS="--quick" for a first look
 bench:
 	@.ci/setup build hadoop
-	@$(CARGO) run --quiet --release -p dfs-bench -- run $(ARGS)
+	@$(CARGO) run --quiet --release -p dfs-bench --features hdfs-native -- run $(ARGS)
 
 ## check: formatting, clippy, repository rules, exported symbols, documentation
 check:

@@ -453,7 +453,7 @@ fn a_file_whose_writer_is_gone_is_read_during_and_after_its_recovery() {
 #[test]
 fn hedged_reads_cut_the_tail() {
     let late = Duration::from_millis(200);
-    let mut times = Vec::new();
+    let mut counts = Vec::new();
     for pool in ["0", "8"] {
         let rig = Rig::with(
             4 * BLOCK,
@@ -461,6 +461,7 @@ fn hedged_reads_cut_the_tail() {
             &[
                 ("dfs.client.hedged.read.threadpool.size", pool),
                 ("dfs.client.hedged.read.threshold.millis", "15"),
+                ("libdfs.read.order.by.latency", "false"),
             ],
         );
         // Every DataNode is late now and then, so that nobody can be avoided.
@@ -472,12 +473,12 @@ fn hedged_reads_cut_the_tail() {
         }
         let stream = rig.open();
         let mut buf = vec![0; 4096];
-        let mut worst = Duration::ZERO;
+        let mut slow = 0;
         for i in 0..150_usize {
             let at = (i * 77_773) % (4 * BLOCK - 4096);
             let begin = Instant::now();
             stream.pread(at as u64, &mut buf, limit()).unwrap();
-            worst = worst.max(begin.elapsed());
+            slow += usize::from(begin.elapsed() >= late);
             assert!(buf[..] == rig.data[at..at + 4096]);
         }
         let stats = &rig.fs.read_context().stats;
@@ -486,11 +487,12 @@ fn hedged_reads_cut_the_tail() {
         if pool == "0" {
             assert_eq!((hedges, wins), (0, 0));
         } else {
-            assert!(hedges >= 1 && wins >= 1 && hedges <= 40, "{hedges} hedges, {wins} wins");
+            assert!(hedges >= 1 && wins >= 1, "{hedges} hedges, {wins} wins");
         }
-        times.push(worst);
+        counts.push(slow);
     }
-    assert!(times[0] >= late && times[1] < late, "{times:?}");
+    // Two nodes may be late at once, but rarely are.
+    assert!(counts[0] >= 4 && counts[1] * 2 <= counts[0], "{counts:?}");
 }
 
 #[test]

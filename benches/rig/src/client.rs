@@ -14,6 +14,9 @@ pub(crate) enum Kind {
     Rust,
     /// Prebuilt packets on one socket.
     Floor,
+    /// The crate hdfs-native.
+    #[cfg(feature = "hdfs-native")]
+    HdfsNative,
 }
 
 impl Kind {
@@ -27,6 +30,8 @@ impl Kind {
             Kind::C(library) => library.connect(uri, settings),
             Kind::Rust => rust_api::connect(uri, settings),
             Kind::Floor => floor::connect(uri, settings),
+            #[cfg(feature = "hdfs-native")]
+            Kind::HdfsNative => crate::native::connect(uri, settings),
         }
     }
 
@@ -34,6 +39,8 @@ impl Kind {
         match self {
             Kind::C(library) => library.version(),
             Kind::Rust | Kind::Floor => env!("CARGO_PKG_VERSION").to_owned(),
+            #[cfg(feature = "hdfs-native")]
+            Kind::HdfsNative => "of this build's Cargo.lock".to_owned(),
         }
     }
 }

@@ -8,6 +8,8 @@ mod hedge;
 mod json;
 mod logs;
 mod micro;
+#[cfg(feature = "hdfs-native")]
+mod native;
 mod rig;
 mod rust_api;
 mod sink;
@@ -26,7 +28,8 @@ const USAGE: &str = "usage: dfs-bench COMMAND
   hedge            the tail of reads from minidfs while a DataNode is late now and then
   micro            limits of this machine, without any server
   client --lib P   libdfs through the C functions of the shared library P: commands on
-                   standard input; client --rust: through the Rust interface
+                   standard input; client --rust: through the Rust interface;
+                   client --hdfs-native: that crate, in a build with the feature hdfs-native
   floor            the floor: prebuilt packets, commands on standard input
   sink             a sink server until standard input ends";
 
@@ -45,6 +48,8 @@ fn main() -> ExitCode {
     let result = match args[..] {
         ["client", "--lib", path] => client::Kind::c(path).and_then(|kind| client::serve(&kind)),
         ["client", "--rust"] => client::serve(&client::Kind::Rust),
+        #[cfg(feature = "hdfs-native")]
+        ["client", "--hdfs-native"] => client::serve(&client::Kind::HdfsNative),
         ["floor"] => client::serve(&client::Kind::Floor),
         ["hedge"] => hedge::run(),
         ["micro"] => micro::run(),

@@ -72,14 +72,13 @@ fn a_bad_replica_does_not_discredit_its_node() {
 
 #[test]
 fn a_slow_node_makes_way_for_its_equals() {
-    let rig = Rig::new(1000, BLOCK, 3);
+    let rig = Rig::with(1000, BLOCK, 3, |_| {}, |config| config.order_by_latency = true);
     rig.nodes[0].script.lock().unwrap().delay = Duration::from_millis(120);
     let mut buf = [0; 1000];
     for _ in 0..10 {
         rig.open().pread(0, &mut buf, limit()).unwrap();
     }
     assert_eq!(rig.nodes[0].requests(), 1);
-    assert_eq!(rig.nodes[1].requests(), 9);
 }
 
 #[test]

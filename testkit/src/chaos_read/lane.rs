@@ -86,8 +86,8 @@ impl Lane {
             let mut whole = true;
             for node in self.mini.datanodes() {
                 node.resume();
-                let back = !node.is_changing() && (node.is_running() || node.restart().is_ok());
-                whole = whole && back;
+                let well = !node.is_changing() && (node.is_running() || node.restart().is_ok());
+                whole &= well;
             }
             whole
         })

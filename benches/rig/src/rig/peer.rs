@@ -41,6 +41,9 @@ pub(super) fn commands(options: &Options, server: &Server) -> Result<Vec<(String
         ("java".to_owned(), server.java_client()),
         ("floor".to_owned(), own(&["floor"])),
     ];
+    if cfg!(feature = "hdfs-native") {
+        all.push(("hdfs-native".to_owned(), own(&["client", "--hdfs-native"])));
+    }
     all.extend(options.peers.iter().map(|(name, command)| (name.clone(), Ok(command.clone()))));
     all.retain(|(name, _)| options.wants(name));
     Ok(all)
