@@ -17,6 +17,8 @@ public final class DfsInputStream extends InputStream {
   private final Leaks.Guard guard;
   private final byte[] one = new byte[1];
   private volatile boolean closed;
+  /** The cursor when the stream was closed. */
+  private volatile long last;
 
   DfsInputStream(String path, long handle, long timeoutMs) {
     this.path = path;
@@ -188,10 +190,16 @@ public final class DfsInputStream extends InputStream {
     Natives.seek(handle, position);
   }
 
-  /** The cursor. */
-  public long position() throws IOException {
-    checkOpen();
-    return Natives.inputPosition(handle);
+  /** The cursor; of a closed stream, where it was. */
+  public long position() {
+    if (!closed) {
+      try {
+        return Natives.inputPosition(handle);
+      } catch (DfsException closedMeanwhile) {
+        // The position of the end was noted first.
+      }
+    }
+    return last;
   }
 
   @Override
@@ -261,6 +269,7 @@ public final class DfsInputStream extends InputStream {
       if (closed) {
         return;
       }
+      last = Natives.inputPosition(handle);
       closed = true;
     }
     guard.dismiss();

@@ -574,6 +574,14 @@ public class NativeDistributedFileSystem extends FilterFileSystem {
   }
 
   @Override
+  public boolean hasPathCapability(Path path, String capability) throws IOException {
+    // FilterFileSystem denies this one, since it does not pass the method below on.
+    return "fs.capability.multipart.uploader".equals(capability)
+        ? fs.hasPathCapability(path, capability)
+        : super.hasPathCapability(path, capability);
+  }
+
+  @Override
   public MultipartUploaderBuilder createMultipartUploader(Path basePath) throws IOException {
     return fs.createMultipartUploader(basePath);
   }

@@ -73,6 +73,9 @@ class NativeInput extends FSInputStream
 
   @Override
   public int read(long position, byte[] bytes, int offset, int length) throws IOException {
+    if (bytes == null) {
+      throw new IllegalArgumentException("the buffer of a positional read is null");
+    }
     try {
       return count(stream.read(position, bytes, offset, length));
     } catch (IOException e) {
@@ -106,13 +109,10 @@ class NativeInput extends FSInputStream
     }
   }
 
+  /** Of a closed stream, the last position, as the stock stream has it. */
   @Override
-  public long getPos() throws IOException {
-    try {
-      return stream.position();
-    } catch (IOException e) {
-      throw translate(e);
-    }
+  public long getPos() {
+    return stream.position();
   }
 
   /** The next read chooses its replica anew as it is; nothing is to be done. */
