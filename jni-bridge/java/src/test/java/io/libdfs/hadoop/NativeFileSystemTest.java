@@ -299,6 +299,7 @@ class NativeFileSystemTest {
     assertTrue(closed.getMessage().contains("Stream closed"), closed.toString());
     Path secret = path.suffix("-secret");
     stock.mkdirs(secret, new FsPermission((short) 0700));
+    stock.create(new Path(secret, "f")).close();
     UserGroupInformation mallory = UserGroupInformation.createRemoteUser("mallory");
     try (FileSystem hers =
         mallory.doAs((PrivilegedExceptionAction<FileSystem>) NativeContract::newFileSystem)) {
