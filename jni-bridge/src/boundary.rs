@@ -73,9 +73,7 @@ fn throw_dfs(env: &mut Env<'_>, error: &Error) -> jni::errors::Result<()> {
     let durable = error.durable_bytes().and_then(|n| i64::try_from(n).ok()).unwrap_or(-1);
     let object = env.new_object(
         class,
-        jni_sig!(
-            "(ILjava/lang/String;Ljava/lang/String;Ljava/lang/String;Ljava/lang/String;JZZ)V"
-        ),
+        jni_sig!("(ILjava/lang/String;Ljava/lang/String;Ljava/lang/String;Ljava/lang/String;JZZ)V"),
         &[
             JValue::Int(error.status() as i32),
             JValue::Object(&message),

@@ -50,10 +50,8 @@ struct Table {
     free: Mutex<(Vec<u32>, u32)>,
 }
 
-static TABLE: Table = Table {
-    segments: [const { OnceLock::new() }; SEGMENTS],
-    free: Mutex::new((Vec::new(), 0)),
-};
+static TABLE: Table =
+    Table { segments: [const { OnceLock::new() }; SEGMENTS], free: Mutex::new((Vec::new(), 0)) };
 
 fn slot(index: u32) -> Option<&'static RwLock<Slot>> {
     let index = index as usize;

@@ -1,16 +1,12 @@
 //! Natives of files that are read.
-use crate::boundary::{
-    Outcome, call, check_array, long, position, signed, text, direct_mut,
-};
+use crate::boundary::{Outcome, call, check_array, direct_mut, long, position, signed, text};
 use crate::cancel::deadline;
 use crate::handles::{self, Input, Object};
 use crate::output::three_states;
 use dfs::error::{Error, Status};
 use dfs::read::ReadOptions;
 use dfs::time::Deadline;
-use jni::objects::{
-    JByteArray, JByteBuffer, JClass, JIntArray, JLongArray, JObjectArray, JString,
-};
+use jni::objects::{JByteArray, JByteBuffer, JClass, JIntArray, JLongArray, JObjectArray, JString};
 use jni::sys::{jboolean, jint, jlong};
 use jni::{Env, EnvUnowned};
 use std::sync::Arc;

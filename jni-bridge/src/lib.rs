@@ -44,18 +44,12 @@ extern "system" fn free<'local>(env: EnvUnowned<'local>, _class: JClass<'local>,
 }
 
 /// `long liveHandles()`.
-extern "system" fn live_handles<'local>(
-    env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-) -> jlong {
+extern "system" fn live_handles<'local>(env: EnvUnowned<'local>, _class: JClass<'local>) -> jlong {
     call(env, |_| Ok(i64::try_from(handles::live()).unwrap_or(i64::MAX)))
 }
 
 /// `int interruptFlag()`: makes a flag.
-extern "system" fn interrupt_flag<'local>(
-    env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-) -> jint {
+extern "system" fn interrupt_flag<'local>(env: EnvUnowned<'local>, _class: JClass<'local>) -> jint {
     call(env, |_| Ok(cancel::create()?))
 }
 
@@ -170,10 +164,13 @@ fn register(env: &mut jni::Env<'_>) -> jni::errors::Result<()> {
 
 /// Called by the JVM when `System.load` loads the library. A failure leaves its exception
 /// (NoSuchMethodError, NoClassDefFoundError) or makes the JVM throw UnsatisfiedLinkError.
+///
+/// # Safety
+/// `vm` is what the JVM passes: its own, valid pointer.
 #[unsafe(no_mangle)]
-pub extern "system" fn JNI_OnLoad(vm: *mut RawVm, _reserved: *mut c_void) -> jint {
+pub unsafe extern "system" fn JNI_OnLoad(vm: *mut RawVm, _reserved: *mut c_void) -> jint {
     let loaded = std::panic::catch_unwind(|| {
-        // SAFETY: the JVM hands over its own, valid pointer.
+        // SAFETY: the caller's promise.
         let vm = unsafe { JavaVM::from_raw(vm) };
         vm.attach_current_thread(register)
     });

@@ -1,6 +1,6 @@
 //! Natives of files that are written.
 use crate::boundary::{
-    Outcome, call, check_array, long, optional_text, signed, size, text, direct_ref,
+    Outcome, call, check_array, direct_ref, long, optional_text, signed, size, text,
 };
 use crate::cancel::deadline;
 use crate::handles::{self, Object, Output};
@@ -245,7 +245,8 @@ pub(crate) fn strings<'local, 'text>(
     let count = i32::try_from(count).map_err(|_| {
         Error::new(Status::OutOfRange, format!("{count} strings do not fit a Java array"))
     })?;
-    let array = env.new_object_type_array::<JString<'_>>(size(count, "the count")?, JString::null())?;
+    let array =
+        env.new_object_type_array::<JString<'_>>(size(count, "the count")?, JString::null())?;
     for (index, text) in texts.enumerate() {
         if let Some(text) = text {
             let string = env.new_string(text)?;

@@ -239,6 +239,16 @@ class LifecycleTest {
   }
 
   @Test
+  void theLibraryExportsNothingButItsEntry() throws Exception {
+    String library = System.getProperty("native.dir") + "/libdfs_jni.so";
+    Process nm = new ProcessBuilder("nm", "-D", "--defined-only", library).start();
+    String said = new String(nm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    assertEquals(0, nm.waitFor());
+    List<String> names = said.lines().map(line -> line.substring(line.lastIndexOf(' ') + 1)).toList();
+    assertEquals(List.of("JNI_OnLoad"), names);
+  }
+
+  @Test
   void everyCollectorAndASmallStackWillDo() throws Exception {
     for (String option : new String[] {"-XX:+UseParallelGC", "-XX:+UseZGC", "-XX:+UseG1GC"}) {
       String said = child(List.of(option, "-Xss256k"), "load");

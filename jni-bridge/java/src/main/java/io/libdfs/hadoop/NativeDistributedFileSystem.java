@@ -66,7 +66,7 @@ public class NativeDistributedFileSystem extends FilterFileSystem {
 
   /** What {@code FileSystem.get} calls. */
   public NativeDistributedFileSystem() {
-    super(new DistributedFileSystem());
+    super(new RawFileSystem());
   }
 
   /** The stream class with all interfaces that the Hadoop at hand has. */
@@ -149,7 +149,7 @@ public class NativeDistributedFileSystem extends FilterFileSystem {
       return;
     }
     try {
-      dfs = Dfs.builder().uri(authority()).setAll(settings(conf)).connect();
+      dfs = Dfs.builder().uri(RawFileSystem.hdfs(getUri()).toString()).setAll(settings(conf)).connect();
     } catch (IOException e) {
       if (!Exceptions.isForStockClient(e)) {
         throw Exceptions.translate(e, getUri().toString());
@@ -165,10 +165,6 @@ public class NativeDistributedFileSystem extends FilterFileSystem {
     }
     LOG.warn("{} is served by Hadoop's own streams: {}", getUri(), why);
     stockOnly = true;
-  }
-
-  private String authority() {
-    return getUri().getScheme() + "://" + getUri().getAuthority();
   }
 
   /** What was configured, as opposed to Hadoop's defaults, which libdfs has itself. */

@@ -235,6 +235,50 @@ class NativeFileSystemTest {
   }
 
   @Test
+  void theSchemeOfItsOwnNeedsNoConfiguration() throws IOException {
+    URI uri = URI.create(MiniCluster.uri().replace("hdfs://", "libdfs://"));
+    Configuration plain = new Configuration();
+    plain.setBoolean("fs.libdfs.impl.disable.cache", true);
+    try (FileSystem own = FileSystem.get(uri, plain)) {
+      assertInstanceOf(LibdfsFileSystem.class, own);
+      assertEquals("libdfs", own.getScheme());
+      assertEquals(uri, own.getUri());
+      Path file = new Path(uri + path.toUri().getPath());
+      byte[] data = bytes(10_000);
+      FSDataOutputStream out = own.create(file);
+      assertNative(out);
+      out.write(data);
+      out.hflush();
+      // As HBase recovers the lease of a dead server's log.
+      DistributedFileSystem raw =
+          (DistributedFileSystem) ((FilterFileSystem) own).getRawFileSystem();
+      assertFalse(raw.isFileClosed(file));
+      out.close();
+      assertTrue(raw.recoverLease(file));
+      assertTrue(raw.isFileClosed(file));
+      assertArrayEquals(data, read(own, file));
+      assertArrayEquals(data, read(stock, path));
+      assertEquals(file, own.getFileStatus(file).getPath());
+      assertEquals(file, own.listStatus(file.getParent())[indexOf(own, file)].getPath());
+      assertEquals(1, own.getFileBlockLocations(file, 0, 1).length);
+      Path renamed = file.suffix("-renamed");
+      own.delete(renamed, false);
+      assertTrue(own.rename(file, renamed));
+      assertThrows(IllegalArgumentException.class, () -> own.open(new Path("hdfs://other/x")));
+    }
+  }
+
+  private static int indexOf(FileSystem fs, Path file) throws IOException {
+    org.apache.hadoop.fs.FileStatus[] all = fs.listStatus(file.getParent());
+    for (int i = 0; i < all.length; i++) {
+      if (all[i].getPath().getName().equals(file.getName())) {
+        return i;
+      }
+    }
+    throw new AssertionError(file + " is not listed");
+  }
+
+  @Test
   void aSecondInstanceHasItsOwnVerifySwitch() throws IOException {
     // As HFileSystem makes it.
     FileSystem other = NativeContract.newFileSystem();
