@@ -15,8 +15,9 @@ import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.ResultScanner;
 import org.apache.hadoop.hbase.client.Scan;
 import org.apache.hadoop.hbase.client.Table;
-import org.apache.hadoop.hbase.regionserver.HRegionServer;
 import org.apache.hadoop.hbase.util.Bytes;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -24,7 +25,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** An HBase that knows nothing of libdfs, with its log and its files on native streams. */
 class MiniHBaseTest {
   private static final String NATIVE = "io.libdfs.hadoop.LibdfsFileSystem";
-  private static final TableName TABLE = TableName.valueOf("rows");
+  private static final HBaseTestingUtility UTIL = new HBaseTestingUtility();
   private static final byte[] FAMILY = Bytes.toBytes("f");
   private static final byte[] COLUMN = Bytes.toBytes("c");
 
@@ -60,47 +61,58 @@ class MiniHBaseTest {
     return FileSystem.getStatistics("libdfs", native_);
   }
 
-  /** Flush, roll, kill: what was acknowledged is there, from HFiles and from split logs. */
-  @ParameterizedTest
-  @ValueSource(strings = {"asyncfs", "filesystem"})
-  @Timeout(value = 240, unit = TimeUnit.SECONDS)
-  void everyAcknowledgedRowSurvivesTheServer(String walProvider) throws Exception {
-    HBaseTestingUtility util = new HBaseTestingUtility();
-    Configuration conf = util.getConfiguration();
-    conf.set("hbase.wal.provider", walProvider);
+  @BeforeAll
+  static void startHdfs() throws Exception {
+    Configuration conf = UTIL.getConfiguration();
     conf.setInt("hbase.regionserver.handler.count", 10);
     conf.setInt("hbase.master.info.port", -1);
     conf.setInt("hbase.regionserver.info.port", -1);
-    util.startMiniDFSCluster(3);
+    UTIL.startMiniDFSCluster(3);
     conf.set("fs.defaultFS", conf.get("fs.defaultFS").replace("hdfs://", "libdfs://"));
-    util.startMiniZKCluster();
+    UTIL.startMiniZKCluster();
+  }
+
+  @AfterAll
+  static void stopHdfs() throws Exception {
+    UTIL.shutdownMiniCluster();
+  }
+
+  /**
+   * Flush, roll, kill: what was acknowledged is there, from HFiles and from split logs. The second
+   * provider starts on what the first has left.
+   */
+  @ParameterizedTest
+  @ValueSource(strings = {"asyncfs", "filesystem"})
+  @Timeout(value = 400, unit = TimeUnit.SECONDS)
+  void everyAcknowledgedRowSurvivesTheServer(String walProvider) throws Exception {
+    TableName name = TableName.valueOf("rows-" + walProvider);
+    UTIL.getConfiguration().set("hbase.wal.provider", walProvider);
+    UTIL.startMiniHBaseCluster(1, 2);
     try {
-      util.startMiniHBaseCluster(1, 2);
-      assertEquals(NATIVE, FileSystem.get(conf).getClass().getName());
-      try (Table table = util.createTable(TABLE, FAMILY)) {
-        ServerName server =
-            util.getMiniHBaseCluster().getServerHoldingRegion(
-                TABLE, util.getMiniHBaseCluster().getRegions(TABLE).get(0).getRegionInfo()
-                    .getRegionName());
-        HRegionServer holder = util.getMiniHBaseCluster().getRegionServer(server);
+      assertEquals(NATIVE, FileSystem.get(UTIL.getConfiguration()).getClass().getName());
+      try (Table table = UTIL.createTable(name, FAMILY)) {
+        byte[] region =
+            UTIL.getMiniHBaseCluster().getRegions(name).get(0).getRegionInfo().getRegionName();
+        ServerName server = UTIL.getMiniHBaseCluster().getServerHoldingRegion(name, region);
         put(table, 0, 500);
-        util.flush(TABLE);
+        UTIL.flush(name);
         put(table, 500, 1000);
-        util.getAdmin().rollWALWriter(server);
+        UTIL.getAdmin().rollWALWriter(server);
+        long written = statistics().getBytesWritten();
         put(table, 1000, 1500);
-        assertTrue(statistics().getBytesWritten() > 0, "nothing was written natively");
-        util.getMiniHBaseCluster().killRegionServer(holder.getServerName());
-        util.getMiniHBaseCluster().waitForRegionServerToStop(server, 60_000);
-        util.waitUntilAllRegionsAssigned(TABLE, 120_000);
+        assertTrue(statistics().getBytesWritten() > written, "the log is not native");
+        UTIL.getMiniHBaseCluster().killRegionServer(server);
+        UTIL.getMiniHBaseCluster().waitForRegionServerToStop(server, 60_000);
+        UTIL.waitUntilAllRegionsAssigned(name, 120_000);
         checkRows(table, 1500);
         put(table, 1500, 1600);
-        util.flush(TABLE);
-        util.getAdmin().majorCompact(TABLE);
+        UTIL.flush(name);
+        UTIL.compact(name, true);
         checkRows(table, 1600);
       }
       assertTrue(statistics().getBytesRead() > 0, "nothing was read natively");
     } finally {
-      util.shutdownMiniCluster();
+      UTIL.shutdownMiniHBaseCluster();
     }
   }
 }
