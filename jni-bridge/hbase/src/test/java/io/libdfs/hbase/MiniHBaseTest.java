@@ -69,6 +69,9 @@ class MiniHBaseTest {
     conf.setInt("hbase.regionserver.info.port", -1);
     UTIL.startMiniDFSCluster(3);
     conf.set("fs.defaultFS", conf.get("fs.defaultFS").replace("hdfs://", "libdfs://"));
+    // The mini cluster gives each server its own user, and so its own file system, on a
+    // DistributedFileSystem only; and a killed server closes its file system.
+    conf.setBoolean("fs.libdfs.impl.disable.cache", true);
     UTIL.startMiniZKCluster();
   }
 
