@@ -40,7 +40,7 @@ demo:
 	@$(MAKE) --silent install DESTDIR= PREFIX=$(abspath $(OUT))/demo LIBDIR= INCLUDEDIR=
 	@$(CARGO) xtask demo $(if $(HADOOP),--hadoop)
 
-## test: every suite: Rust, real Hadoop, C, Python; SUITES="rust c" runs some
+## test: every suite: Rust, real Hadoop, C, Python, Java, HBase; SUITES="rust c" runs some
 test:
 	@.ci/setup build hadoop test
 	@$(CARGO) xtask test $(SUITES)
