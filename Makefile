@@ -7,7 +7,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench check fix fuzz chaos chaos-read install uninstall setup clean help
+.PHONY: build demo test bench bench-java jar check fix fuzz chaos chaos-read install uninstall setup \
+	clean help
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -40,7 +41,7 @@ demo:
 	@$(MAKE) --silent install DESTDIR= PREFIX=$(abspath $(OUT))/demo LIBDIR= INCLUDEDIR=
 	@$(CARGO) xtask demo $(if $(HADOOP),--hadoop)
 
-## test: every suite: Rust, real Hadoop, C, Python; SUITES="rust c" runs some
+## test: every suite: Rust, real Hadoop, C, Python, Java, HBase; SUITES="rust c" runs some
 test:
 	@.ci/setup build hadoop test
 	@$(CARGO) xtask test $(SUITES)
@@ -49,6 +50,24 @@ test:
 bench:
 	@.ci/setup build hadoop
 	@$(CARGO) run --quiet --release -p dfs-bench --features hdfs-native -- run $(ARGS)
+
+## jar: the Java half with the release library in it, target/java/libdfs-<version>.jar
+jar:
+	@.ci/setup build hadoop
+	@$(CARGO) build --quiet --release -p dfs-jni
+	@mvn -B -q -f jni-bridge/java/pom.xml -Dnative.dir=$(abspath $(OUT))/release \
+		-Dmaven.test.skip=true package
+	@ls $(OUT)/java/libdfs-$(VERSION).jar
+
+## bench-java: garbage and time of the JVM bridge beside Hadoop's client; ARGS="200000 1": longer
+bench-java:
+	@.ci/setup build hadoop
+	@$(CARGO) build --quiet --release -p dfs-jni
+	@mvn -B -q -f jni-bridge/java/pom.xml -Dnative.dir=$(abspath $(OUT))/release test-compile \
+		org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath \
+		-Dmdep.outputFile=$(abspath $(OUT))/java/classpath
+	@cd $(OUT)/java && java -Xmx1g -Xmn64m -XX:+UseParallelGC -Djava.io.tmpdir=$(abspath $(OUT))/java \
+		-cp "test-classes:classes:$$(cat classpath)" io.libdfs.bench.BridgeBench $(ARGS)
 
 ## check: formatting, clippy, repository rules, exported symbols, documentation
 check:

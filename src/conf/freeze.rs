@@ -251,6 +251,10 @@ impl Config {
     fn user(&self, kerberos: bool) -> Result<String> {
         const VARIABLE: &str = "HADOOP_USER_NAME";
         if !kerberos {
+            let name = self.optional(&keys::LIBDFS_USER_NAME, |text| Ok(text.trim().to_owned()))?;
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                return Ok(name);
+            }
             let name =
                 self.environment.text(VARIABLE).map_err(|e| Error::new(Status::Config, e))?;
             if let Some(name) = name.filter(|name| !name.is_empty()) {

@@ -321,6 +321,9 @@ keys! {
              that answers much faster; else the NameNode's order holds";
         LIBDFS_CALL_TIMEOUT_MS = "libdfs.call.timeout.ms", MILLIS, Value("0"), "not in Hadoop",
             "Limit of one blocking call; 0 = only the limits of its steps";
+        LIBDFS_USER_NAME = "libdfs.user.name", Kind::Text, Unset, "not in Hadoop",
+            "User that calls are made as, instead of `HADOOP_USER_NAME` or the system's; only \
+             while security is off";
     }
 }
 

@@ -51,6 +51,15 @@ const SUITES: &[Suite] = &[
         build: &["cargo", "build", "-p", "dfs-jni", "-p", "dfs-testkit"],
         command: &["mvn", "-B", "-f", "jni-bridge/java/pom.xml", "verify"],
     },
+    Suite {
+        name: "hbase",
+        needs: "jni-bridge/hbase/pom.xml",
+        format: Format::Surefire,
+        limit_s: 900,
+        // The java suite before it has built the native half.
+        build: &["mvn", "-B", "-q", "-f", "jni-bridge/java/pom.xml", "compile"],
+        command: &["mvn", "-B", "-f", "jni-bridge/hbase/pom.xml", "verify"],
+    },
 ];
 
 /// Names of the suites.

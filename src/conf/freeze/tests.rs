@@ -158,6 +158,8 @@ fn the_user_comes_from_the_environment_only_without_kerberos() {
     assert_eq!(frozen(&[("hadoop.security.authentication", "kerberos")]).user, system);
     let unnamed = Config::with_environment(environment(&[("HADOOP_USER_NAME", "")]));
     assert_eq!(unnamed.freeze(None).unwrap().user, system);
+    assert_eq!(frozen(&[("libdfs.user.name", " bob ")]).user, "bob");
+    assert_eq!(frozen(&[("libdfs.user.name", "")]).user, "alice");
 }
 
 #[test]
