@@ -16,7 +16,7 @@ impl Deadline {
 
     /// Has passed already: the call does what needs no waiting.
     pub fn at_once() -> Deadline {
-        Deadline(Some(Instant::now()))
+        Deadline { at: Some(Instant::now()), cancel: None }
     }
 
     /// `duration` from now; a zero duration means no limit (as Hadoop's timeouts read 0).
@@ -46,7 +46,7 @@ impl Deadline {
 
     /// This instant.
     pub fn at(instant: Instant) -> Deadline {
-        Deadline(Some(instant))
+        Deadline { at: Some(instant), cancel: None }
     }
 
     /// The earlier of two deadlines.
