@@ -15,7 +15,9 @@ fn example() -> PathBuf {
         .get_or_init(|| {
             // A run of this one test does not build examples.
             let built = Command::new(env!("CARGO"))
-                .args(["build", "--quiet", "-p", "dfs", "--example", "flush_loop"])
+                // The features of the whole workspace: other ones would replace libdfs.rlib under
+                // the tests that run.
+                .args(["build", "--quiet", "--workspace", "--example", "flush_loop"])
                 .status();
             assert!(built.expect("cargo runs").success(), "building the example");
             // target/<profile>/deps/syscalls-… → target/<profile>/examples/flush_loop

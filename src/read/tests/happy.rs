@@ -224,3 +224,31 @@ fn locations_come_in_ranges_on_demand() {
     assert_eq!(calls(), 2);
     assert!(rig.read_all(&stream, 50_000).unwrap() == rig.data);
 }
+
+/// Opening asks for the first blocks only, and later reads for what they need: neither grows with
+/// the file.
+#[test]
+fn a_file_of_100000_blocks_costs_one_call_to_open_and_one_for_each_far_read() {
+    let rig = Rig::with(
+        100_000,
+        1,
+        1,
+        |names| names.by_range = true,
+        |config| config.read_prefetch_bytes = 10,
+    );
+    let stream = rig.open();
+    let calls = || rig.names.calls.load(Ordering::SeqCst);
+    assert_eq!((calls(), stream.len()), (1, 100_000));
+    let mut byte = [0];
+    for i in 1..=20 {
+        let at = i * 4_999;
+        assert_eq!(stream.pread(at as u64, &mut byte, limit()).unwrap(), 1);
+        assert_eq!(byte[0], rig.data[at]);
+        assert_eq!(calls(), 1 + i);
+    }
+    // The last byte, then again what is known already.
+    assert_eq!(stream.pread(99_999, &mut byte, limit()).unwrap(), 1);
+    let known = calls();
+    assert_eq!(stream.pread(4_999, &mut byte, limit()).unwrap(), 1);
+    assert_eq!(calls(), known);
+}
