@@ -1,6 +1,6 @@
 //! The crate hdfs-native, a peer in Rust on an async runtime. Its calls are awaited on the
 //! measuring thread; connections belong to tokio's own threads.
-use crate::api::{Fs, In, Out, Result};
+use crate::api::{Fs, In, Log, Out, Result};
 use hdfs_native::file::{FileReader, FileWriter};
 use hdfs_native::{Client, ClientBuilder, WriteOptions};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +40,10 @@ impl Fs for NativeFs {
         let options = WriteOptions::default().overwrite(true).replication(replication);
         let writer = self.runtime.block_on(self.client.create(path, options)).map_err(words)?;
         Ok(Box::new(NativeOut { runtime: Arc::clone(&self.runtime), writer }))
+    }
+
+    fn create_log(&self, _: &str, _: u32, _: u64, _: bool) -> Result<Box<dyn Log>> {
+        Err("hdfs-native has no hflush that threads can share".to_owned())
     }
 
     fn open(&self, path: &str) -> Result<Box<dyn In>> {

@@ -268,7 +268,7 @@ impl Scenario {
     /// Whether a client can do this work.
     pub(super) fn suits(&self, client: &str) -> bool {
         let log = matches!(self.work, Work::Commit { .. } | Work::Turn { .. } | Work::Roll { .. });
-        !(log && client == "floor")
+        !(log && ["floor", "hdfs-native"].contains(&client))
     }
 
     /// Whether it reads the file of [`write_ycsb`].
