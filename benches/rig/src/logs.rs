@@ -49,7 +49,7 @@ pub(crate) fn turn(fs: &dyn Fs, command: &Command) -> Result<Json> {
     let log = fs.create_log(command.text("path")?, replication(command)?, block, false)?;
     warm(&*log, &record)?;
     let meter = Meter::start();
-    let (mut at, mut done) = ((WARM_FLUSHES * len) as u64, 0);
+    let mut at = (WARM_FLUSHES * len) as u64;
     let mut slowest = Vec::with_capacity(count);
     let mut flushes = Vec::new();
     while slowest.len() < count {
@@ -58,14 +58,13 @@ pub(crate) fn turn(fs: &dyn Fs, command: &Command) -> Result<Json> {
             log.sync()
         })?;
         at += len as u64;
-        done += 1;
         // A turn may strike the flush before the boundary or the one behind it.
         if at % block >= 2 * len as u64 && at % block < 3 * len as u64 && at > block {
             slowest.push(flushes.iter().copied().max().unwrap_or(0));
             flushes.clear();
         }
     }
-    let answer = meter.stop("turn", done, len as u64, vec![slowest]);
+    let answer = meter.stop("turn", count as u64, block, vec![slowest]);
     log.end()?;
     Ok(answer)
 }
@@ -86,7 +85,6 @@ pub(crate) fn roll(fs: &dyn Fs, command: &Command) -> Result<Json> {
     let mut old = Vec::with_capacity(count);
     let meter = Meter::start();
     let mut gaps = Vec::with_capacity(count);
-    let mut done = 0_u64;
     let result = std::thread::scope(|scope| {
         let (next, over) = (&next, &over);
         let roller = scope.spawn(move || {
@@ -115,7 +113,6 @@ pub(crate) fn roll(fs: &dyn Fs, command: &Command) -> Result<Json> {
                     let now = Instant::now();
                     longest = longest.max(now.duration_since(last).as_nanos());
                     last = now;
-                    done += 1;
                     since += usize::from(switched);
                     let ready = if switched {
                         None
@@ -139,7 +136,7 @@ pub(crate) fn roll(fs: &dyn Fs, command: &Command) -> Result<Json> {
         result
     });
     result?;
-    let answer = meter.stop("roll", done, len as u64, vec![gaps]);
+    let answer = meter.stop("roll", count as u64, (len * every) as u64, vec![gaps]);
     for log in old.iter().chain([&log]) {
         log.end()?;
     }
