@@ -6,7 +6,7 @@ use crate::proto::hdfs::DatanodeIdProto;
 use crate::sys::socket::{Socket, SocketOptions};
 use crate::time::Deadline;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// A connected DataNode.
 #[derive(Debug)]
@@ -30,6 +30,13 @@ pub fn ip_port(id: &DatanodeIdProto) -> String {
     } else {
         format!("{}:{}", id.ip_addr, id.xfer_port)
     }
+}
+
+/// Whether a DataNode's IP address is one of this host's: only those can be bound. No packet is
+/// sent.
+pub fn is_local(ip: &str) -> bool {
+    let Ok(ip) = ip.parse::<IpAddr>() else { return false };
+    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 
 /// Connects to a DataNode.

@@ -10,7 +10,7 @@ use super::operation::Operation;
 use super::positional::check_len;
 use super::receive::Wire;
 use crate::error::{Error, Result, Status};
-use crate::time::{Deadline, now};
+use crate::time::Deadline;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI8, AtomicI64, AtomicU64, Ordering};
@@ -337,7 +337,7 @@ impl InputStream {
         let node = Failover::default().next_node(&block, |_| Some(0)).filter(|_| from_start);
         let Some(node) = node else { return };
         // Optional, so it does not wait for a buffer either.
-        let wire = Wire { deadline: Deadline::at(now()), ..wire };
+        let wire = Wire { deadline: Deadline::at_once(), ..wire };
         match Operation::start(self, &block, node, 0, block.len, &wire) {
             Ok(operation) => {
                 ReadStats::add(&self.ctx.stats.early_requests, 1);

@@ -3,10 +3,10 @@
 //! Every located replica points at its node's [`Standing`], so that a read looks at a few atomics
 //! and takes no lock. Whatever one stream learns serves all streams of the file system, and all
 //! of it is forgotten after a time: a node that came back, or became fast again, is used again.
+use crate::datanode::peer::is_local;
 use crate::time::now;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -177,7 +177,7 @@ impl Nodes {
         if let Some(found) = self.known.lock().get(server) {
             return Arc::clone(found);
         }
-        let fresh = Standing::new(self.epoch, is_own_address(ip), self.dead_ms, self.ranked);
+        let fresh = Standing::new(self.epoch, is_local(ip), self.dead_ms, self.ranked);
         let fresh = Arc::new(fresh);
         let mut known = self.known.lock();
         if known.len() >= NODES_MAX {
@@ -188,14 +188,6 @@ impl Nodes {
             return fresh;
         }
         Arc::clone(known.entry(server.into()).or_insert(fresh))
-    }
-}
-
-/// Whether an IP address belongs to this host: only those can be bound.
-fn is_own_address(ip: &str) -> bool {
-    match ip.parse() {
-        Ok(ip) => UdpSocket::bind(SocketAddr::new(ip, 0)).is_ok(),
-        Err(_) => false,
     }
 }
 

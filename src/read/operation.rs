@@ -263,7 +263,7 @@ fn wait_writable(connecting: &Connecting, wire: &Wire<'_>) -> Result<bool> {
         let limit = Deadline::after_ms(wire.timeout_ms).min(Deadline::after_ms(WAIT_SLICE_MS));
         wire.deadline.min(limit)
     } else {
-        Deadline::at(now())
+        Deadline::at_once()
     };
     match connecting.socket().poll(WRITABLE, limit) {
         Ok(_) => Ok(true),

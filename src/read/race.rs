@@ -277,7 +277,7 @@ impl InputStream {
             return Ok(());
         };
         // Whoever waits already shall not wait for memory too.
-        let Ok(buffer) = self.ctx.pool.take(len, Deadline::at(now())) else {
+        let Ok(buffer) = self.ctx.pool.take(len, Deadline::at_once()) else {
             ReadStats::add(&self.ctx.stats.hedged_refused, 1);
             return Ok(());
         };

@@ -3,8 +3,8 @@
 use super::ack_reader::AckReader;
 use super::output_stream::{Block, Stream, Writer};
 use super::pipeline::{self, Early, Setup, SetupFailure, Target};
-use super::recovery::{Recovery, is_local};
-use crate::datanode::peer::ip_port;
+use super::recovery::Recovery;
+use crate::datanode::peer::{ip_port, is_local};
 use crate::dfs_log;
 use crate::error::{Error, Result, Status};
 use crate::proto::hdfs::op_write_block_proto::BlockConstructionStage;
@@ -289,12 +289,17 @@ impl Stream {
         w.previous = Some(block.target.block);
         w.block_start += w.sealed_in_block;
         w.sealed_in_block = 0;
+        self.uninstall();
+        Ok(())
+    }
+
+    /// Forgets the pipeline of a block that is over.
+    fn uninstall(&self) {
         let mut acks = self.acks.lock();
         acks.epoch += 1;
         acks.reader = None;
         acks.conn = None;
         acks.node_names.clear();
-        Ok(())
     }
 
     /// A block that was prepared and got no bytes goes back to the NameNode.
@@ -303,12 +308,7 @@ impl Stream {
         self.wait_owner(w, deadline, |acks| acks.unacked.is_empty())?;
         let Some(block) = w.block.take() else { return Ok(()) };
         w.give_back = Some(block.target.block);
-        let mut acks = self.acks.lock();
-        acks.epoch += 1;
-        acks.reader = None;
-        acks.conn = None;
-        acks.node_names.clear();
-        drop(acks);
+        self.uninstall();
         self.persist.store(false, Ordering::Relaxed);
         Ok(())
     }

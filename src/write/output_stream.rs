@@ -512,36 +512,46 @@ impl Stream {
     fn write_more(&self, w: &mut Writer, mut rest: &[u8], deadline: Deadline) -> Result<()> {
         self.settle(w, deadline)?;
         while !rest.is_empty() {
-            let block_left = self.options.block_size - w.sealed_in_block;
-            let packet = match w.packet.as_mut() {
-                Some(packet) => packet,
-                None => {
-                    let want = w.expect.max(rest.len().min(self.options.packet_bytes));
-                    let packet = Packet::new(
-                        self.shape,
-                        &self.ctx.pool,
-                        w.sealed_in_block,
-                        block_left,
-                        want,
-                        deadline,
-                    )?;
-                    w.packet.insert(packet)
-                }
-            };
-            let n = packet.fill(rest);
-            self.pos.fetch_add(n as u64, Ordering::Release);
-            rest = rest.get(n..).unwrap_or_default();
-            if packet.room() > 0 {
-                continue;
+            if self.buffer(w, &mut rest, deadline)? {
+                self.send_current(w, false, false, deadline)?;
+                self.settle(w, deadline)?;
             }
-            let left = block_left - packet.new_bytes() as u64;
-            if packet.grow(&self.ctx.pool, left, deadline)? {
-                continue;
-            }
-            self.send_current(w, false, false, deadline)?;
-            self.settle(w, deadline)?;
         }
         Ok(())
+    }
+
+    /// Moves bytes from the front of `rest` into the current packet, or a new one; true when it is
+    /// full and has to be sent. The block must have room.
+    pub(super) fn buffer(
+        &self,
+        w: &mut Writer,
+        rest: &mut &[u8],
+        deadline: Deadline,
+    ) -> Result<bool> {
+        let block_left = self.options.block_size - w.sealed_in_block;
+        let packet = match w.packet.as_mut() {
+            Some(packet) => packet,
+            None => {
+                let want = w.expect.max(rest.len().min(self.options.packet_bytes));
+                let packet = Packet::new(
+                    self.shape,
+                    &self.ctx.pool,
+                    w.sealed_in_block,
+                    block_left,
+                    want,
+                    deadline,
+                )?;
+                w.packet.insert(packet)
+            }
+        };
+        let n = packet.fill(rest);
+        self.pos.fetch_add(n as u64, Ordering::Release);
+        *rest = rest.get(n..).unwrap_or_default();
+        if packet.room() > 0 {
+            return Ok(false);
+        }
+        let left = block_left - packet.new_bytes() as u64;
+        Ok(!packet.grow(&self.ctx.pool, left, deadline)?)
     }
 
     fn prepare(&self, deadline: Deadline) -> Result<()> {

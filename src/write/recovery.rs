@@ -8,12 +8,12 @@ use super::pipeline::{self, Opening, Setup, SetupFailure, Target};
 use super::recovery_state::{RESTART_STEP, Verdict, judge};
 use super::replacement::NoReplacement;
 use super::sender::Pushed;
+use crate::datanode::peer::is_local;
 use crate::dfs_log;
 use crate::error::{Error, Result, Status};
 use crate::proto::hdfs;
 use crate::proto::hdfs::op_write_block_proto::BlockConstructionStage;
 use crate::time::{Deadline, now};
-use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -418,11 +418,4 @@ impl Stream {
     ) -> Result<Pushed> {
         if self.enqueue(packet)? { Ok(Pushed::Done) } else { self.push_out(w, deadline) }
     }
-}
-
-/// Whether a DataNode's address belongs to this host.
-pub(super) fn is_local(ip: &str) -> bool {
-    let Ok(ip) = ip.parse::<IpAddr>() else { return false };
-    // Binding works for local addresses only; no packet is sent.
-    ip.is_loopback() || std::net::UdpSocket::bind((ip, 0)).is_ok()
 }

@@ -3,7 +3,6 @@
 //! worker thread does, unless somebody who may wait comes first.
 use super::flush::is_passing;
 use super::output_stream::{Stream, SyncMode, Writer};
-use super::packet::Packet;
 use crate::dfs_log;
 use crate::error::{Error, Result, Status};
 use crate::keeper;
@@ -107,29 +106,26 @@ impl Stream {
             if let Some(error) = self.acks.lock().broken.as_ref() {
                 return Err(error.clone());
             }
-            let pos = {
-                // Read under the lock, so that positions rise with the flushes.
-                let mut tickets = self.tickets.lock();
-                let pos = self.pos.load(Ordering::Acquire);
-                tickets.begin(pos, sync);
-                pos
-            };
+            let pos = self.take_ticket(sync);
             self.drive_later();
             return Ok(pos);
         };
         self.check_open(&writer)?;
-        let pos = {
-            let mut tickets = self.tickets.lock();
-            let pos = self.pos.load(Ordering::Acquire);
-            tickets.begin(pos, sync);
-            pos
-        };
+        let pos = self.take_ticket(sync);
         let sent = self.push_tickets_at_once(&mut writer)?;
         drop(writer);
         if !sent || self.persist.load(Ordering::Relaxed) {
             self.drive_later();
         }
         Ok(pos)
+    }
+
+    fn take_ticket(&self, sync: bool) -> u64 {
+        // The position is read under the lock, so that positions rise with the flushes.
+        let mut tickets = self.tickets.lock();
+        let pos = self.pos.load(Ordering::Acquire);
+        tickets.begin(pos, sync);
+        pos
     }
 
     /// Returns when every flush that was begun up to `position` is complete.
@@ -212,34 +208,15 @@ impl Stream {
         self.check_open(w)?;
         let mut rest = bytes;
         while !rest.is_empty() {
-            let block_left = self.options.block_size - w.sealed_in_block;
-            if block_left == 0 || w.block.as_ref().is_some_and(|b| b.ending) {
+            if w.sealed_in_block == self.options.block_size
+                || w.block.as_ref().is_some_and(|b| b.ending)
+            {
                 self.drive_later();
                 break;
             }
-            let packet = match w.packet.as_mut() {
-                Some(packet) => packet,
-                None => {
-                    let want = w.expect.max(rest.len().min(self.options.packet_bytes));
-                    let pool = &self.ctx.pool;
-                    let at = w.sealed_in_block;
-                    match Packet::new(self.shape, pool, at, block_left, want, Deadline::at_once()) {
-                        Ok(packet) => w.packet.insert(packet),
-                        Err(e) if is_short(&e) => break,
-                        Err(e) => return Err(e),
-                    }
-                }
-            };
-            let n = packet.fill(rest);
-            self.pos.fetch_add(n as u64, Ordering::Release);
-            rest = rest.get(n..).unwrap_or_default();
-            if packet.room() > 0 {
-                continue;
-            }
-            let left = block_left - packet.new_bytes() as u64;
-            match packet.grow(&self.ctx.pool, left, Deadline::at_once()) {
-                Ok(true) => continue,
-                Ok(false) => {}
+            match self.buffer(w, &mut rest, Deadline::at_once()) {
+                Ok(true) => {}
+                Ok(false) => continue,
                 Err(e) if is_short(&e) => break,
                 Err(e) => return Err(e),
             }
