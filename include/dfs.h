@@ -1253,7 +1253,7 @@ int32_t dfs_prepare(struct dfs_file *file, struct dfs_error **error);
  * Returns DFS_OK (also if it was begun before); DFS_E_IO if no thread can be started;
  * DFS_E_WRONG_MODE, DFS_E_NULL_POINTER, DFS_E_BAD_HANDLE, DFS_E_FORKED.
  *
- * Threads: any, concurrent. At most four files are closed at the same time, others wait their
+ * Threads: any, concurrent. At most three files are closed at the same time, others wait their
  * turn. Does not block. Since 0.1.
  */
 int32_t dfs_close_begin(struct dfs_file *file, struct dfs_error **error);

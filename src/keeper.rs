@@ -123,25 +123,80 @@ const WORKER_IDLE: Duration = Duration::from_secs(10);
 /// Work for a worker thread: it may block within limits of its own.
 pub type Task = Box<dyn FnOnce() + Send>;
 
+/// Kinds of work. None may take all workers: files that hang on a DataNode must not keep others
+/// from being closed, nor the reverse.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// The end of a file; as long as its caller allows.
+    Close,
+    /// A step of a file that is being written; seconds at most.
+    Step,
+}
+
 /// The worker threads and what waits for them.
 struct Work {
     state: Mutex<WorkState>,
     wake: Condvar,
 }
 
+/// What there is of one [`Kind`].
+struct Line {
+    waiting: VecDeque<Task>,
+    running: usize,
+    /// Tasks that run at once.
+    most: usize,
+}
+
+impl Line {
+    fn new(most: usize) -> Line {
+        Line { waiting: VecDeque::new(), running: 0, most }
+    }
+
+    /// Tasks that may begin now.
+    fn ready(&self) -> usize {
+        self.waiting.len().min(self.most - self.running)
+    }
+}
+
 struct WorkState {
-    queue: VecDeque<Task>,
+    close: Line,
+    step: Line,
     threads: usize,
     idle: usize,
     stopping: bool,
     handles: Vec<std::thread::JoinHandle<()>>,
 }
 
+impl WorkState {
+    fn line(&mut self, kind: Kind) -> &mut Line {
+        match kind {
+            Kind::Close => &mut self.close,
+            Kind::Step => &mut self.step,
+        }
+    }
+
+    fn ready(&self) -> usize {
+        self.close.ready() + self.step.ready()
+    }
+
+    /// The oldest task of the kind that has fewer running.
+    fn take(&mut self) -> Option<(Kind, Task)> {
+        let close_first = self.close.running <= self.step.running;
+        let kinds = if close_first { [Kind::Close, Kind::Step] } else { [Kind::Step, Kind::Close] };
+        let kind = kinds.into_iter().find(|kind| self.line(*kind).ready() > 0)?;
+        let line = self.line(kind);
+        let task = line.waiting.pop_front()?;
+        line.running += 1;
+        Some((kind, task))
+    }
+}
+
 impl Work {
     fn new() -> Arc<Work> {
         Arc::new(Work {
             state: Mutex::new(WorkState {
-                queue: VecDeque::new(),
+                close: Line::new(WORKERS - 1),
+                step: Line::new(WORKERS / 2),
                 threads: 0,
                 idle: 0,
                 stopping: false,
@@ -151,10 +206,10 @@ impl Work {
         })
     }
 
-    fn submit(self: &Arc<Work>, task: Task) -> Result<()> {
+    fn submit(self: &Arc<Work>, kind: Kind, task: Task) -> Result<()> {
         let mut state = self.state.lock();
-        state.queue.push_back(task);
-        if state.idle >= state.queue.len() || state.threads >= WORKERS {
+        state.line(kind).waiting.push_back(task);
+        if state.idle >= state.ready() || state.threads >= WORKERS {
             self.wake.notify_one();
             return Ok(());
         }
@@ -169,7 +224,7 @@ impl Work {
             // Another worker will come to it.
             Err(_) if state.threads > 0 => Ok(()),
             Err(e) => {
-                state.queue.pop_back();
+                state.line(kind).waiting.pop_back();
                 let text = format!("a worker thread cannot be started: {e}");
                 Err(Error::new(Status::Io, text))
             }
@@ -179,13 +234,14 @@ impl Work {
     fn run(&self) {
         let mut state = self.state.lock();
         loop {
-            if let Some(task) = state.queue.pop_front() {
+            if let Some((kind, task)) = state.take() {
                 drop(state);
                 // A worker outlives the panic of a task, as a caller's thread would.
                 if std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).is_err() {
                     dfs_log!(Error, "a task of the thread hdfs-work panicked");
                 }
                 state = self.state.lock();
+                state.line(kind).running -= 1;
                 continue;
             }
             if state.stopping {
@@ -194,7 +250,7 @@ impl Work {
             state.idle += 1;
             let timed_out = self.wake.wait_for(&mut state, WORKER_IDLE).timed_out();
             state.idle -= 1;
-            if timed_out && state.queue.is_empty() {
+            if timed_out && state.ready() == 0 {
                 break;
             }
         }
@@ -220,12 +276,12 @@ impl Work {
 
 static WORK: PerProcess<Arc<Work>> = PerProcess::new();
 
-/// Has a worker thread run `task` as soon as one is free; tasks begin in order.
+/// Has a worker thread run `task` as soon as one is free; tasks of a kind begin in order.
 ///
 /// # Errors
 /// `Io` when there is no worker and none can be started; the task is dropped.
-pub fn submit(task: Task) -> Result<()> {
-    WORK.get(Work::new).submit(task)
+pub fn submit(kind: Kind, task: Task) -> Result<()> {
+    WORK.get(Work::new).submit(kind, task)
 }
 
 static KEEPER: PerProcess<Group<dyn Tended>> = PerProcess::new();
@@ -279,12 +335,33 @@ mod tests {
                 done.fetch_add(1, Ordering::Relaxed);
                 assert!(i % 10 != 3, "wanted");
             };
-            work.submit(Box::new(task)).unwrap();
+            let kind = if i % 2 == 0 { Kind::Close } else { Kind::Step };
+            work.submit(kind, Box::new(task)).unwrap();
             assert!(work.state.lock().threads <= WORKERS);
         }
         work.stop();
         assert_eq!(done.load(Ordering::Relaxed), 50);
         assert_eq!(work.state.lock().threads, 0);
+    }
+
+    #[test]
+    fn work_of_one_kind_that_hangs_leaves_workers_for_the_other() {
+        let work = Work::new();
+        for (hanging, other) in [(Kind::Step, Kind::Close), (Kind::Close, Kind::Step)] {
+            let (release, hang) = std::sync::mpsc::channel::<()>();
+            let hang = Arc::new(Mutex::new(hang));
+            for _ in 0..10 {
+                let hang = Arc::clone(&hang);
+                // Ends when the sender is dropped.
+                let task = move || assert!(hang.lock().recv().is_err());
+                work.submit(hanging, Box::new(task)).unwrap();
+            }
+            let (done, ended) = std::sync::mpsc::channel();
+            work.submit(other, Box::new(move || done.send(()).unwrap())).unwrap();
+            ended.recv_timeout(Duration::from_secs(20)).expect("the other kind goes on");
+            drop(release);
+        }
+        work.stop();
     }
 
     #[test]

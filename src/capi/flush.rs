@@ -158,7 +158,7 @@ pub extern "C" fn dfs_prepare(file: *mut dfs_file, error: *mut *mut dfs_error) -
 /// Returns DFS_OK (also if it was begun before); DFS_E_IO if no thread can be started;
 /// DFS_E_WRONG_MODE, DFS_E_NULL_POINTER, DFS_E_BAD_HANDLE, DFS_E_FORKED.
 ///
-/// Threads: any, concurrent. At most four files are closed at the same time, others wait their
+/// Threads: any, concurrent. At most three files are closed at the same time, others wait their
 /// turn. Does not block. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_close_begin(file: *mut dfs_file, error: *mut *mut dfs_error) -> i32 {

@@ -1,7 +1,7 @@
 //! A close that nobody waits for: a worker thread ends the file.
 use super::output_stream::Stream;
 use crate::error::{Error, Result, Status};
-use crate::keeper;
+use crate::keeper::{self, Kind};
 use crate::time::Deadline;
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ impl Stream {
             let result = stream.close(Deadline::after_ms(limit_ms));
             *stream.closing.lock() = Closing::Ended(result);
         };
-        keeper::submit(Box::new(task)).inspect_err(|_| *self.closing.lock() = Closing::Idle)
+        keeper::submit(Kind::Close, Box::new(task))
+            .inspect_err(|_| *self.closing.lock() = Closing::Idle)
     }
 
     /// Whether the file is closed; a failed attempt is told once.

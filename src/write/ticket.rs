@@ -5,7 +5,7 @@ use super::flush::is_passing;
 use super::output_stream::{Stream, SyncMode, Writer};
 use crate::dfs_log;
 use crate::error::{Error, Result, Status};
-use crate::keeper;
+use crate::keeper::{self, Kind};
 use crate::time::Deadline;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a worker goes on with one file before others have their turn.
-const DRIVE_LIMIT: Duration = Duration::from_secs(60);
+const DRIVE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A flush that was begun and is not complete.
 struct Ticket {
@@ -314,7 +314,7 @@ impl Stream {
             return;
         }
         let stream = Arc::clone(self);
-        if let Err(e) = keeper::submit(Box::new(move || stream.drive())) {
+        if let Err(e) = keeper::submit(Kind::Step, Box::new(move || stream.drive())) {
             // Whoever waits does the work; the next poll asks again.
             self.driven.store(false, Ordering::Release);
             dfs_log!(Warn, "{}: {e}", self.file.path);
@@ -322,9 +322,13 @@ impl Stream {
     }
 
     /// On a worker thread: whatever the file needs before a packet can leave without waiting.
-    fn drive(&self) {
+    fn drive(self: &Arc<Stream>) {
         self.driven.store(false, Ordering::Release);
         if let Err(e) = self.drive_within(Deadline::after(DRIVE_LIMIT)) {
+            if e.status() == Status::TimedOut {
+                // It goes on where it stopped, behind those that wait.
+                self.drive_later();
+            }
             // A lasting error is kept in the file; others strike whoever waits for the flush.
             dfs_log!(Debug, "{}: in the background: {e}", self.file.path);
         }

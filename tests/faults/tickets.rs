@@ -446,3 +446,30 @@ fn the_next_block_begins_on_a_connection_made_early() {
     rig.check_acked(&log);
     rig.finish(log, 1);
 }
+
+#[test]
+fn files_that_hang_do_not_keep_others_from_being_closed() {
+    let stuck = Rig::patient(1);
+    let options = CreateOptions { replication: Some(1), ..Default::default() };
+    let mut logs: Vec<_> = (0..6).map(|_| stuck.create_with(&options)).collect();
+    stuck.node(0).pause();
+    for log in &mut logs {
+        log.write(100).unwrap();
+        at_once(|| log.file.flush_begin(FLUSH)).unwrap();
+    }
+    let rig = Rig::new(3);
+    let mut log = rig.create();
+    log.write(1000).unwrap();
+    at_once(|| log.file.close_begin(0)).unwrap();
+    wait_for("the close", || log.file.close_poll().unwrap());
+    rig.check_closed(&log, 3);
+    drop(log);
+    rig.check_leaks();
+    stuck.node(0).resume();
+    for log in logs {
+        log.file.flush_wait(100, ample()).unwrap();
+        log.file.close(ample()).unwrap();
+        stuck.check_closed(&log, 1);
+    }
+    stuck.check_leaks();
+}
