@@ -1,5 +1,6 @@
 //! Test servers of libdfs: `minidfs` with fault injection, and real Hadoop.
 
+pub mod campaign;
 pub mod chaos;
 pub mod chaos_read;
 pub mod data;

@@ -11,6 +11,7 @@ use dfs::write::OutputStream;
 use parking_lot::Mutex;
 
 use super::check::{Promise, check_file};
+use super::run::Counts;
 use super::schedule::{AMPLE_MS, End, SIZES, Schedule};
 use super::workload::{Findings, Work, distinct};
 use crate::data;
@@ -22,19 +23,8 @@ const HOP: Duration = Duration::from_millis(200);
 /// How long a healed cluster may take to be whole.
 const HEAL_LIMIT: Duration = Duration::from_secs(20);
 
-/// What one schedule did.
-#[derive(Default)]
-pub(super) struct Outcome {
-    pub(super) violations: Vec<String>,
-    pub(super) recoveries: u64,
-    pub(super) faults: u64,
-    pub(super) late_ms: u64,
-    pub(super) reads: u64,
-    pub(super) broken: bool,
-    pub(super) bytes: u64,
-}
-
-pub(super) struct Lane {
+/// A cluster and its clients.
+pub struct Lane {
     mini: MiniDfs,
     /// Steals leases and reads.
     thief: FileSystem,
@@ -92,7 +82,7 @@ impl Lane {
     ///
     /// # Errors
     /// When the cluster is unfit for use; the schedule then counts as failed.
-    pub(super) fn run(&self, schedule: &Schedule) -> Result<Outcome, String> {
+    pub(super) fn run(&self, schedule: &Schedule) -> Result<(Vec<String>, Counts), String> {
         let findings = Findings::default();
         let settings: Vec<_> = schedule.settings.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let fs = connect(&self.mini, &settings)?;
@@ -143,15 +133,15 @@ impl Lane {
         if let Some(error) = broken.as_ref().filter(|_| single) {
             findings.violation(format!("one fault broke the file: {error}"));
         }
-        Ok(Outcome {
-            violations: distinct(findings.violations.into_inner()),
+        let counts = Counts {
             recoveries: stats.pipeline_recoveries,
             faults: stats.pipeline_faults,
             late_ms: findings.late_ms.into_inner(),
             reads: findings.reads.into_inner(),
-            broken: broken.is_some(),
+            broken: u64::from(broken.is_some()),
             bytes: promise.most,
-        })
+        };
+        Ok((distinct(findings.violations.into_inner()), counts))
     }
 
     /// Closes or abandons the file, and heals the cluster; true when the file is closed.

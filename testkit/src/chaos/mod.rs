@@ -20,5 +20,5 @@ mod run;
 mod schedule;
 mod workload;
 
-pub use run::{Failure, Options, Report, run};
+pub use run::{Chaos, Counts};
 pub use schedule::Schedule;

@@ -231,11 +231,6 @@ impl Schedule {
         self.end = End::Close { limit_ms: AMPLE_MS };
     }
 
-    /// Index of the cluster size that the seed runs on.
-    pub(super) fn size_class(seed: u64) -> usize {
-        usize::try_from(seed % SIZES.len() as u64).unwrap_or(0)
-    }
-
     fn actions(&self) -> impl Iterator<Item = &Action> {
         self.threads.iter().flatten().filter_map(|s| match s {
             Step::Act(action) => Some(action),

@@ -9,6 +9,7 @@ use dfs::read::ReadOptions;
 use dfs::time::Deadline;
 use dfs::write::{OutputStream, SyncMode};
 
+use super::run::Counts;
 use super::schedule::{AMPLE_MS, NODES, Schedule};
 use super::workload::{Findings, Work};
 use crate::data;
@@ -17,20 +18,8 @@ use crate::minidfs::MiniDfs;
 /// How long a cluster may take to be whole, and resources to come back.
 const SETTLE_LIMIT: Duration = Duration::from_secs(20);
 
-/// What one schedule did.
-#[derive(Default)]
-pub(super) struct Outcome {
-    pub(super) violations: Vec<String>,
-    pub(super) calls: u64,
-    pub(super) errors: u64,
-    pub(super) bytes: u64,
-    pub(super) failovers: u64,
-    pub(super) hedged: u64,
-    pub(super) checksum_failures: u64,
-    pub(super) late_ms: u64,
-}
-
-pub(super) struct Lane {
+/// A cluster and its clients.
+pub struct Lane {
     mini: MiniDfs,
     /// Makes and removes the files.
     owner: FileSystem,
@@ -123,7 +112,7 @@ impl Lane {
     ///
     /// # Errors
     /// When the cluster is unfit for use; the schedule then counts as failed.
-    pub(super) fn run(&self, schedule: &Schedule) -> Result<Outcome, String> {
+    pub(super) fn run(&self, schedule: &Schedule) -> Result<(Vec<String>, Counts), String> {
         let findings = Findings::default();
         let path = format!("/chaos-read/{}", schedule.seed);
         let file = self.create(&path, schedule)?;
@@ -156,8 +145,8 @@ impl Lane {
         drop(file);
         let meta = self.owner.metadata().map_err(text)?;
         meta.delete(&path, false, ample()).map_err(text)?;
-        Ok(Outcome {
-            violations: findings.violations.into_inner(),
+        let violations = findings.violations.into_inner();
+        let counts = Counts {
             calls: findings.calls.into_inner(),
             errors: findings.errors.into_inner(),
             bytes: findings.bytes.into_inner(),
@@ -165,7 +154,8 @@ impl Lane {
             hedged,
             checksum_failures,
             late_ms: findings.late_ms.into_inner(),
-        })
+        };
+        Ok((violations, counts))
     }
 
     /// After the faults, old and new handles read all of it: in any case nothing wrong.

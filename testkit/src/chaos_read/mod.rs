@@ -15,5 +15,5 @@ mod run;
 mod schedule;
 mod workload;
 
-pub use run::{Failure, Options, Report, run};
+pub use run::{ChaosRead, Counts};
 pub use schedule::Schedule;
